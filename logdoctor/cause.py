@@ -1,0 +1,239 @@
+"""Why a boot failed: the cause before its symptoms, whichever process printed it."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+
+from logdoctor.knowledge import Failure, Knowledge
+from logdoctor.model import PHASES, Cause, Confidence, Fact, Incident
+from logdoctor.outcome import PROGRESS, Course
+
+UNRECOGNISED = "unrecognised-error"
+"""An error that no entry of the knowledge knows."""
+ABOVE = "cause-not-in-this-log"
+"""Only a wrapper's words are there."""
+
+
+def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
+    """Name the root cause of a boot that failed, crashed or was ended from outside; None where nothing says it."""
+    if course.outcome in ("ready", "incomplete"):
+        return None
+    if course.outcome == "stopped":
+        asked = [f for f in course.facts if f.kind == "failure" and f.fields.get("asked")]
+        return _cause(asked[0], knowledge, engine, "certain") if asked else None
+    facts = course.facts
+    begin = course.ready_at or 0 if course.outcome == "crashed" else 0
+    heard = [
+        (i, fact)
+        for i, fact in enumerate(facts)
+        if i >= begin
+        and fact.kind == "failure"
+        and fact.fields.get("role") == "cause"
+        and _fits_phase(i, facts)
+        and not fact.fields.get("asked")
+    ]
+    standing = [(i, f) for i, f in heard if not _overcome(i, f, facts, course)]
+    for chosen in (
+        [f for _, f in standing if not f.fields.get("weak") and not f.fields.get("generic")],
+        [f for _, f in standing if not f.fields.get("weak")],
+    ):
+        if chosen:
+            return _cause(chosen[0], knowledge, engine, "certain")
+    weak = [f for _, f in standing if f.fields.get("weak")]
+    if weak:
+        return _cause(weak[0], knowledge, engine, "likely")
+    unknown = _unrecognised(course, begin)
+    if unknown is not None:
+        return unknown
+    early = [
+        f for f in facts[:begin] if f.kind == "failure" and f.fields.get("role") == "cause" and f.fields.get("weak")
+    ]
+    if early:
+        return _cause(early[-1], knowledge, engine, "guess")
+    return _from_symptom(course, knowledge, engine)
+
+
+def incidents_of(course: Course, knowledge: Knowledge, engine: str) -> tuple[Incident, ...]:
+    """Count what went wrong while the server went on."""
+    counted: dict[str, tuple[Fact, int]] = {}
+    for fact in course.facts:
+        if fact.kind == "failure" and fact.fields.get("role") == "incident":
+            first, count = counted.get(fact.fields["kind"], (fact, 0))
+            counted[fact.fields["kind"]] = (first, count + 1)
+    found = []
+    for kind, (fact, count) in counted.items():
+        failure = knowledge.failure(kind, engine)
+        found.append(Incident(kind, failure.title if failure else kind, count, fact.evidence))
+    return tuple(found)
+
+
+def _fits_phase(index: int, facts: Sequence[Fact]) -> bool:
+    """Whether a wording that is limited to phases was said in one of them."""
+    fact = facts[index]
+    phases = fact.fields.get("phases")
+    if not phases:
+        return True
+    phase = fact.fields.get("phase") or _phase_before(index, facts)
+    return phase in phases
+
+
+def _phase_before(index: int, facts: Sequence[Fact]) -> str:
+    """The phase that the speaker, or else anybody, was last seen in."""
+    speaker = facts[index].speaker
+    ready = False
+    anybody = ""
+    for fact in reversed(facts[:index]):
+        if fact.kind in ("failure", "exception", "notice", "shutdown", "process_end") or not fact.phase:
+            if fact.kind == "http" and fact.fields.get("step") == "complete":
+                ready = True
+            continue
+        if not anybody:
+            anybody = fact.phase
+        if speaker.process and fact.speaker.process == speaker.process:
+            if PHASES.index(anybody) >= PHASES.index("serve"):
+                return anybody
+            return fact.phase
+    return "serve" if ready and not anybody else anybody or "config"
+
+
+def _overcome(index: int, fact: Fact, facts: Sequence[Fact], course: Course) -> bool:
+    """Whether the process that had the trouble went on afterwards: it was caught, retried or fell back."""
+    end = course.broke_at if course.broke_at is not None else len(facts)
+    for later in facts[index + 1 : end]:
+        if (
+            later.kind in PROGRESS
+            and later.phase
+            and (later.speaker.process, later.speaker.pid) == (fact.speaker.process, fact.speaker.pid)
+            and PHASES.index(later.phase) >= PHASES.index(_phase_before(index, facts) or "config")
+        ):
+            return True
+    return False
+
+
+def _cause(fact: Fact, knowledge: Knowledge, engine: str, confidence: Confidence) -> Cause:
+    failure = knowledge.failure(fact.fields["kind"], engine)
+    if failure is None:
+        raise KeyError(fact.fields["kind"])
+    return Cause(
+        failure.kind,
+        failure.stage,
+        failure.title,
+        fact.speaker.process,
+        fact.evidence,
+        confidence,
+        " ".join(filled([failure.explanation], fact.fields["said"])),
+        filled(failure.fix, fact.fields["said"]),
+        failure.links,
+    )
+
+
+def filled(texts: Iterable[str], fields: Mapping[str, object]) -> tuple[str, ...]:
+    """Fill captured values into texts; a text that needs a value that was not captured is left out."""
+    found = []
+    for text in texts:
+        try:
+            needed = [name for _, name, _, _ in string.Formatter().parse(text) if name]
+        except ValueError:
+            found.append(text)  # a lone brace is just a brace
+            continue
+        if all(name in fields for name in needed):
+            found.append(text.format(**fields) if needed else text)
+        elif any(not name.isidentifier() for name in needed):
+            found.append(text)
+    return tuple(found)
+
+
+def _unrecognised(course: Course, begin: int) -> Cause | None:
+    """The last exception of the process that failed first, when no entry knows it."""
+    facts = course.facts
+    known = {(f.evidence.source, f.evidence.line) for f in facts if f.kind == "failure"}
+    raised = [
+        f
+        for i, f in enumerate(facts)
+        if i >= begin
+        and f.kind == "exception"
+        and (f.evidence.source, f.evidence.line) not in known
+        and not _overcome(i, f, facts, course)
+    ]
+    if not raised:
+        return None
+    first = raised[0]
+    last = [f for f in raised if f.speaker == first.speaker and f.evidence.line - first.evidence.line < 400][-1]
+    where = f" in {last.fields['frame']}" if last.fields.get("frame") else ""
+    return Cause(
+        UNRECOGNISED,
+        str(last.fields.get("phase") or course.last_phase or "config"),
+        f"{last.fields['type']}{where}",
+        last.speaker.process,
+        last.evidence,
+        "guess",
+        "No known kind of failure fits this error; it is the last exception of the process that failed first.",
+        ("Read the lines around it with --context 20.", "Search the engine's issues for the words of this line."),
+    )
+
+
+def _from_symptom(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
+    facts = course.facts
+    symptoms = [
+        f
+        for i, f in enumerate(facts)
+        if f.kind == "failure"
+        and f.fields.get("role") == "symptom"
+        and (course.broke_at is None or i >= course.broke_at)
+    ]
+    whole = any(f.kind == "start" for f in facts) and any(
+        f.kind == "start" and f.fields.get("sign") == "engine" for f in facts
+    )
+    for fact in symptoms:
+        failure = knowledge.failure(fact.fields["kind"], engine)
+        if failure and failure.implies and (whole or course.outcome == "crashed"):
+            implied = knowledge.failure(failure.implies, engine)
+            if implied is not None:
+                return _cause_as(implied, fact, "likely")
+    if symptoms:
+        fact = symptoms[0]
+        return Cause(
+            ABOVE,
+            course.last_phase or "config",
+            "The cause stands above what was given",
+            fact.speaker.process,
+            fact.evidence,
+            "certain",
+            "This line only wraps an error that another process printed before it; that text is not in this log.",
+            (
+                "Give the whole log from the start of the server, standard output and standard error together.",
+                "Look into the log of the other ranks and processes.",
+                "Look for the operating system's out-of-memory killer: dmesg, or the journal of the host.",
+                "For failures between GPUs start again with NCCL_DEBUG=INFO.",
+            ),
+        )
+    ends = [f for f in facts if f.kind == "process_end"]
+    return (
+        None
+        if not ends
+        else Cause(
+            ABOVE,
+            course.last_phase or "config",
+            "A process ended and nothing says why",
+            ends[0].speaker.process,
+            ends[0].evidence,
+            "guess",
+            "The log says that a process ended, but none of its own last words are there.",
+            ("Look for the operating system's out-of-memory killer: dmesg, or the journal of the host.",),
+        )
+    )
+
+
+def _cause_as(failure: Failure, fact: Fact, confidence: Confidence) -> Cause:
+    return Cause(
+        failure.kind,
+        failure.stage,
+        failure.title,
+        fact.speaker.process,
+        fact.evidence,
+        confidence,
+        " ".join(filled([failure.explanation], fact.fields["said"])),
+        filled(failure.fix, fact.fields["said"]),
+        failure.links,
+    )

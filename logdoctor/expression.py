@@ -1,0 +1,307 @@
+"""The rules' expression language: Python's syntax, a small whitelist walked by us, never evaluated as code."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import regex
+
+UNITS: Mapping[str, float] = {
+    "GiB": 1.0,
+    "MiB": 2.0**-10,
+    "KiB": 2.0**-20,
+    "seconds": 1.0,
+    "minutes": 60.0,
+    "hours": 3600.0,
+}
+"""Units as factors to what the fields hold: GiB and seconds."""
+
+LONGEST = 4_096
+"""Characters of a text that `matches` looks at."""
+
+
+class ExpressionError(Exception):
+    """An expression that is no sentence of the language, or names what does not exist."""
+
+
+class Missing(Exception):
+    """A value that nobody has said; the verdict is then unknown."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
+Lookup = Callable[[str], Any]
+"""Gives the value of a dotted name; raises Missing."""
+
+_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_ON_LISTS = ("min", "max", "sum", "count", "distinct", "first", "last")
+_ON_VALUES = ("matches", "lower", "round", "abs", "satisfies", "known", "startswith", "endswith", "same_version")
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed expression. `names` are the dotted names it reads, `lists` those it reads all values of."""
+
+    text: str
+    tree: ast.expr
+    names: frozenset[str]
+    lists: frozenset[str]
+
+    def value(self, lookup: Lookup, lists: Callable[[str], Sequence[Any]] | None = None) -> Any:
+        """Work the expression out. Raises Missing where a value is not there."""
+        return _Walk(lookup, lists or _no_lists).walk(self.tree)
+
+
+def _no_lists(name: str) -> Sequence[Any]:
+    raise Missing(name)
+
+
+@cache
+def parse(text: str) -> Expression:
+    """Parse an expression; raises ExpressionError with the place."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ExpressionError(f"{text!r} is no expression: {error}") from None
+    names: set[str] = set()
+    lists: set[str] = set()
+    _check(tree, names, lists)
+    return Expression(text, tree, frozenset(names), frozenset(lists))
+
+
+def _check(node: ast.expr, names: set[str], lists: set[str]) -> None:
+    if isinstance(node, ast.Constant):
+        if not (node.value is None or isinstance(node.value, (bool, int, float, str))):
+            raise ExpressionError(f"{node.value!r} is no value of the language")
+    elif isinstance(node, (ast.Name, ast.Attribute)):
+        name = dotted(node)
+        if name not in UNITS:
+            names.add(name)
+    elif isinstance(node, ast.BoolOp):
+        for value in node.values:
+            _check(value, names, lists)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+        _check(node.operand, names, lists)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        _check(node.left, names, lists)
+        _check(node.right, names, lists)
+    elif isinstance(node, ast.Compare) and all(
+        type(op) in _COMPARE or isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops
+    ):
+        for value in (node.left, *node.comparators):
+            _check(value, names, lists)
+    elif isinstance(node, (ast.List, ast.Tuple)):
+        for value in node.elts:
+            _check(value, names, lists)
+    elif isinstance(node, ast.IfExp):
+        for value in (node.test, node.body, node.orelse):
+            _check(value, names, lists)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        _check_call(node, node.func.id, names, lists)
+    else:
+        raise ExpressionError(f"{ast.unparse(node)!r} is not allowed here")
+
+
+def _check_call(node: ast.Call, function: str, names: set[str], lists: set[str]) -> None:
+    if function in _ON_LISTS and len(node.args) == 1 and isinstance(node.args[0], (ast.Name, ast.Attribute)):
+        lists.add(dotted(node.args[0]))
+        return
+    if function not in (*_ON_LISTS, *_ON_VALUES):
+        raise ExpressionError(f"there is no function {function!r}; there are {', '.join((*_ON_LISTS, *_ON_VALUES))}")
+    for value in node.args:
+        _check(value, names, lists)
+    if function == "matches":
+        if len(node.args) != 2 or not isinstance(node.args[1], ast.Constant) or not isinstance(node.args[1].value, str):
+            raise ExpressionError("matches() takes a value and a regex")
+        try:
+            regex.compile(node.args[1].value)
+        except regex.error as error:
+            raise ExpressionError(f"{node.args[1].value!r} is no regex: {error}") from None
+
+
+def dotted(node: ast.expr) -> str:
+    """Spell a name or an attribute of a name."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    raise ExpressionError(f"{ast.unparse(node)!r} is no name")
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    lookup: Lookup
+    lists: Callable[[str], Sequence[Any]]
+
+    def walk(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            name = dotted(node)
+            return UNITS[name] if name in UNITS else self.lookup(name)
+        if isinstance(node, ast.BoolOp):
+            return self._bool(node)
+        if isinstance(node, ast.UnaryOp):
+            value = self.walk(node.operand)
+            return (not value) if isinstance(node.op, ast.Not) else self._safely(node, lambda: -value)
+        if isinstance(node, ast.BinOp):
+            left, right = self.walk(node.left), self.walk(node.right)
+            return self._safely(node, lambda: _BINARY[type(node.op)](left, right))
+        if isinstance(node, ast.Compare):
+            return self._compare(node)
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return [self.walk(value) for value in node.elts]
+        if isinstance(node, ast.IfExp):
+            return self.walk(node.body if self.walk(node.test) else node.orelse)
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        return self._call(node, node.func.id)
+
+    def _safely(self, node: ast.expr, work: Callable[[], Any]) -> Any:
+        """A value of another type, or a division by zero, is a value that nobody can tell."""
+        try:
+            return work()
+        except (TypeError, ZeroDivisionError, OverflowError, ValueError):
+            raise Missing(ast.unparse(node)) from None
+
+    def _bool(self, node: ast.BoolOp) -> bool:
+        """`and` is false as soon as one part is, `or` true: what is missing elsewhere does not matter then."""
+        decisive = isinstance(node.op, ast.Or)
+        missing: Missing | None = None
+        for value in node.values:
+            try:
+                if bool(self.walk(value)) is decisive:
+                    return decisive
+            except Missing as error:
+                missing = missing or error
+        if missing is not None:
+            raise missing
+        return not decisive
+
+    def _compare(self, node: ast.Compare) -> bool:
+        left = self.walk(node.left)
+        for op, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.walk(comparator)
+            if isinstance(op, ast.Is):
+                good = left is right
+            elif isinstance(op, ast.IsNot):
+                good = left is not right
+            else:
+                if left is None and not isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)):
+                    raise Missing(ast.unparse(node))
+                compare = _COMPARE[type(op)]
+                good = bool(self._safely(node, lambda a=left, b=right, c=compare: c(a, b)))  # type: ignore[misc]
+            if not good:
+                return False
+            left = right
+        return True
+
+    def _call(self, node: ast.Call, function: str) -> Any:
+        if function == "known":
+            try:
+                return self.walk(node.args[0]) is not None
+            except Missing:
+                return False
+        if function in _ON_LISTS and len(node.args) == 1 and isinstance(node.args[0], (ast.Name, ast.Attribute)):
+            name = dotted(node.args[0])
+            values = list(self.lists(name))
+            if function == "count":
+                return len(values)
+            if function == "distinct":
+                return len({repr(value) for value in values})
+            if not values:
+                raise Missing(name)
+            if function in ("first", "last"):
+                return values[0 if function == "first" else -1]
+        else:
+            values = [self.walk(value) for value in node.args]
+        return self._safely(node, lambda: _apply(function, values))
+
+
+def _apply(function: str, values: list[Any]) -> Any:
+    if function == "min":
+        return min(values)
+    if function == "max":
+        return max(values)
+    if function == "sum":
+        return sum(values)
+    if function == "count":
+        return len(values)
+    if function == "distinct":
+        return len({repr(value) for value in values})
+    if function == "matches":
+        return bool(regex.search(values[1], str(values[0])[:LONGEST], timeout=0.2))
+    if function == "lower":
+        return str(values[0]).lower()
+    if function == "startswith":
+        return str(values[0]).startswith(str(values[1]))
+    if function == "endswith":
+        return str(values[0]).endswith(str(values[1]))
+    if function == "satisfies":
+        return _satisfies(str(values[0]), str(values[1]))
+    if function == "same_version":
+        return _same_version(str(values[0]), str(values[1]))
+    if function in ("first", "last"):
+        return values[0 if function == "first" else -1]
+    if function == "abs":
+        return abs(values[0])
+    return round(values[0], int(values[1]) if len(values) > 1 else 0)
+
+
+def _satisfies(version: str, specifier: str) -> bool:
+    """Whether a version meets a specifier; a bare version must be the same one."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    if specifier.strip()[:1] not in "<>=!~":
+        return _same_version(version, specifier)
+    try:
+        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        raise ValueError(version) from None
+    except InvalidSpecifier:
+        raise ValueError(specifier) from None
+
+
+def _same_version(one: str, other: str) -> bool:
+    """Whether two versions are one release: a build's local part (+cu130) counts only where both name it."""
+    from packaging.version import InvalidVersion, Version
+
+    one, other = one.removeprefix("v"), other.removeprefix("v")
+    if one == other:
+        return True
+    try:
+        left, right = Version(one), Version(other)
+    except InvalidVersion:
+        return False
+    if left.local and right.local:
+        return left == right
+    return left.public == right.public
+
+
+def iter_names(expression: Expression) -> Iterator[str]:
+    """Every dotted name that an expression reads."""
+    yield from sorted(expression.names | expression.lists)

@@ -1,0 +1,563 @@
+"""The knowledge files, TOML to typed nouns; checked whole, all errors at once.
+
+What an engine prints and how it fails is data (see docs/knowledge.md). This module only knows the schema.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import regex
+
+from logdoctor.model import PHASES
+
+ENGINES = Path(__file__).parent / "engines"
+VOCABULARY = Path(__file__).parent / "vocabulary.toml"
+COMMON = "common"
+
+LEVELS = ("", "debug", "info", "warning", "error", "critical")
+READERS = ("python-repr", "namespace", "key-values")
+ROLES = ("cause", "symptom", "incident")
+ENVELOPE_GROUPS = frozenset(
+    {"process", "pid", "rank", "level", "time", "origin", "replica", "host", "stream", "repeat", "partial", "text"}
+)
+
+
+class KnowledgeError(Exception):
+    """Knowledge files that are wrong: every error found, each with its file and key."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("\n".join(errors))
+
+
+@cache
+def compiled(pattern: str) -> regex.Pattern[str]:
+    """Compile a regex of the knowledge on its first use."""
+    return regex.compile(pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a kind of fact; its unit is the ending of its name."""
+
+    name: str
+    type: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of fact. A state's words combine to one value per boot, events each count.
+
+    Periodic lines of a kind with `by` are counted per distinct value of these fields.
+    """
+
+    name: str
+    doc: str
+    shape: str
+    key: str
+    combine: str
+    by: tuple[str, ...]
+    fields: Mapping[str, Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A line that proves a wording: `gives` is what must come out of it."""
+
+    line: str
+    version: str
+    gives: Mapping[str, Any]
+    phase: str = ""
+    level: str = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A wording that states a fact."""
+
+    id: str
+    engine: str
+    fact: str
+    versions: str
+    phase: str
+    contains: tuple[str, ...]
+    regex: str
+    constants: Mapping[str, Any]
+    scale: Mapping[str, str]
+    canonical: Mapping[str, str]
+    reader: str
+    rename: Mapping[str, str]
+    periodic: bool
+    levels: tuple[str, ...]
+    samples: tuple[Sample, ...]
+    file: str
+
+    @property
+    def name(self) -> str:
+        """The name that facts carry: engine and id."""
+        return f"{self.engine}:{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """One wording of a failure."""
+
+    versions: str
+    contains: tuple[str, ...]
+    all: bool
+    regex: str
+    levels: tuple[str, ...]
+    weak: bool
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A kind of failure: how it sounds, what it means, what to do."""
+
+    kind: str
+    engine: str
+    stage: str
+    role: str
+    title: str
+    explanation: str
+    fix: tuple[str, ...]
+    links: tuple[str, ...]
+    fixed_in: str
+    phases: tuple[str, ...]
+    asked: bool
+    generic: bool
+    implies: str
+    wordings: tuple[Wording, ...]
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Benign:
+    """A warning that means nothing."""
+
+    id: str
+    engine: str
+    contains: tuple[str, ...]
+    regex: str
+    why: str
+    samples: tuple[str, ...]
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A prefix, suffix or JSON wrapper around a message."""
+
+    id: str
+    engine: str
+    regex: str
+    starts: str
+    time: tuple[str, ...]
+    record: bool
+    glue: str
+    levels: Mapping[str, str]
+    trust: str
+    suffix: bool
+    vague: bool
+    json: Mapping[str, tuple[str, ...]]
+    samples: tuple[Sample, ...]
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why an engine's start says nothing of a fact."""
+
+    versions: str
+    platform: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine, or what is common to all."""
+
+    name: str
+    title: str
+    covers: str
+    newest: str
+    names: Mapping[str, Mapping[str, str]]
+    missing: Mapping[str, tuple[Missing, ...]]
+    frames: Mapping[str, str]
+    normal_seconds: Mapping[str, float]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """All that is known, from every engine's folder."""
+
+    kinds: Mapping[str, Kind]
+    engines: Mapping[str, Engine]
+    envelopes: tuple[Envelope, ...]
+    patterns: tuple[Pattern, ...]
+    failures: tuple[Failure, ...]
+    benign: tuple[Benign, ...]
+
+    def failure(self, kind: str, engine: str) -> Failure | None:
+        """Find a failure by its kind: the engine's own before the common one."""
+        found = None
+        for failure in self.failures:
+            if failure.kind == kind:
+                if failure.engine == engine:
+                    return failure
+                if found is None or failure.engine == COMMON:
+                    found = failure
+        return found
+
+
+class Table:
+    """A TOML table under check: each `take` names a key, its type and its default; the rest is an error."""
+
+    def __init__(self, where: str, data: Mapping[str, Any], errors: list[str]) -> None:
+        self.where, self.data, self.errors, self.seen = where, data, errors, set[str]()
+
+    def wrong(self, what: str) -> None:
+        """Note an error of this table."""
+        self.errors.append(f"{self.where}: {what}")
+
+    def _take(self, key: str, types: type | tuple[type, ...], words: str, required: bool) -> Any:
+        self.seen.add(key)
+        value = self.data.get(key)
+        if value is None:
+            if required:
+                self.wrong(f"{key} is missing")
+            return None
+        if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+            self.wrong(f"{key} must be {words}, not {type(value).__name__}")
+            return None
+        return value
+
+    def text(self, key: str, required: bool = False, among: Sequence[str] | None = None) -> str:
+        """Take a text, perhaps out of a fixed set."""
+        value = self._take(key, str, "a text", required)
+        if value is None:
+            return ""
+        if required and not value.strip():
+            self.wrong(f"{key} is empty")
+        if among is not None and value not in among:
+            self.wrong(f"{key} is {value!r}; it must be one of {', '.join(repr(a) for a in among)}")
+        return str(value)
+
+    def flag(self, key: str) -> bool:
+        """Take true or false; false where it is not given."""
+        return bool(self._take(key, bool, "true or false", False))
+
+    def texts(self, key: str, required: bool = False, among: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Take a list of texts; a single text is a list of one."""
+        value = self._take(key, (str, list), "a text or a list of texts", required)
+        if value is None:
+            return ()
+        values = [value] if isinstance(value, str) else value
+        if not all(isinstance(v, str) for v in values):
+            self.wrong(f"{key} must hold texts only")
+            return ()
+        for one in values:
+            if among is not None and one not in among:
+                self.wrong(f"{key} holds {one!r}; it must be among {', '.join(repr(a) for a in among)}")
+        return tuple(values)
+
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """Take a table; empty where it is not given."""
+        return self._take(key, dict, "a table", False) or {}
+
+    def tables(self, key: str) -> Iterator[Table]:
+        """Take an array of tables, each under check in turn."""
+        found = self._take(key, list, "an array of tables", False) or []
+        for number, data in enumerate(found, 1):
+            if not isinstance(data, dict):
+                self.wrong(f"{key} number {number} must be a table")
+                continue
+            name = data.get("id") or data.get("kind") or data.get("line") or number
+            inner = Table(f"{self.where}: {key} {str(name)[:60]}", data, self.errors)
+            yield inner
+            inner.close()
+
+    def pattern(self, key: str, required: bool = False) -> str:
+        """Take a regex that compiles."""
+        value = self.text(key, required)
+        if value:
+            try:
+                regex.compile(value)
+            except regex.error as error:
+                self.wrong(f"{key} is no regex: {error}")
+                return ""
+        return value
+
+    def close(self) -> None:
+        """Refuse the keys that nobody asked for."""
+        for key in self.data:
+            if key not in self.seen:
+                self.wrong(f"unknown key {key!r}; known are {', '.join(sorted(self.seen))}")
+
+
+def _literals(table: Table, required: bool = True) -> tuple[str, ...]:
+    """Take `contains`: literals that a scan over raw bytes can find."""
+    found = table.texts("contains", required)
+    for literal in found:
+        if len(literal) < 3:
+            table.wrong(f"contains {literal!r} is too short to be a gate")
+        if not literal.isascii() or '"' in literal or "\\" in literal or "\x1b" in literal or "\n" in literal:
+            table.wrong(f"contains {literal!r} holds a quote, a backslash, a control or a non-ASCII character")
+    return found
+
+
+def _samples(table: Table, key: str = "sample") -> tuple[Sample, ...]:
+    found = []
+    for one in table.tables(key):
+        found.append(
+            Sample(
+                line=one.text("line", required=True),
+                version=one.text("version"),
+                gives=one.mapping("gives"),
+                phase=one.text("phase", among=("", *PHASES)),
+                level=one.text("level", among=LEVELS) if "level" in one.data else "error",
+            )
+        )
+    return tuple(found)
+
+
+def _kinds(path: Path, errors: list[str]) -> dict[str, Kind]:
+    kinds = {}
+    for name, data in tomllib.loads(path.read_text("utf-8")).get("kind", {}).items():
+        table = Table(f"{path.name}: kind {name}", data, errors)
+        fields = {}
+        for field_name, field_data in table.mapping("fields").items():
+            inner = Table(f"{path.name}: kind {name}: field {field_name}", field_data, errors)
+            fields[field_name] = Field(
+                field_name,
+                inner.text("type", required=True, among=("int", "float", "text", "bool", "any")),
+                inner.text("doc", required=True),
+            )
+            inner.close()
+        kinds[name] = Kind(
+            name,
+            table.text("doc", required=True),
+            table.text("shape", required=True, among=("state", "event")),
+            table.text("key"),
+            table.text("combine", among=("last", "first", "min", "max", "sum")) or "last",
+            table.texts("by"),
+            fields,
+        )
+        for named in (kinds[name].key, *kinds[name].by):
+            if named and named not in fields:
+                table.wrong(f"{named!r} is no field")
+        table.close()
+    return kinds
+
+
+def _pattern(table: Table, engine: str, file: str, kinds: Mapping[str, Kind], names: Mapping[str, Any]) -> Pattern:
+    fact = table.text("fact", required=True)
+    pattern = Pattern(
+        id=table.text("id", required=True),
+        engine=engine,
+        fact=fact,
+        versions=table.text("versions"),
+        phase=table.text("phase", among=("", *PHASES)),
+        contains=_literals(table),
+        regex=table.pattern("regex", required=True),
+        constants=table.mapping("set"),
+        scale=table.mapping("scale"),
+        canonical=table.mapping("canonical"),
+        reader=table.text("reader", among=("", *READERS)),
+        rename=table.mapping("rename"),
+        periodic=table.flag("periodic"),
+        levels=table.texts("levels", among=LEVELS),
+        samples=_samples(table),
+        file=file,
+    )
+    kind = kinds.get(fact)
+    if kind is None:
+        table.wrong(f"fact {fact!r} is no kind of the vocabulary{_suggest(fact, kinds)}")
+        return pattern
+    groups = set(compiled(pattern.regex).groupindex) if pattern.regex else set()
+    if pattern.reader:
+        if "text" not in groups:
+            table.wrong("a reader needs a group named text")
+        groups -= {"text"}
+    for field in sorted(groups | set(pattern.constants) | set(pattern.scale) | set(pattern.canonical)):
+        if field not in kind.fields:
+            table.wrong(f"{fact} has no field {field!r}{_suggest(field, kind.fields)}")
+    for field, vocabulary in pattern.canonical.items():
+        if vocabulary not in names:
+            table.wrong(f"canonical {field} names {vocabulary!r}, which engine.toml does not have under [names]")
+    if not pattern.samples:
+        table.wrong("has no sample")
+    return pattern
+
+
+def _failure(table: Table, engine: str, file: str) -> Failure:
+    wordings = []
+    for one in table.tables("wording"):
+        wordings.append(
+            Wording(
+                versions=one.text("versions"),
+                contains=_literals(one),
+                all=one.flag("all"),
+                regex=one.pattern("regex"),
+                levels=one.texts("levels", among=LEVELS),
+                weak=one.flag("weak"),
+                samples=_samples(one),
+            )
+        )
+        if not wordings[-1].samples:
+            one.wrong("has no sample")
+    if not wordings:
+        table.wrong("has no wording")
+    return Failure(
+        kind=table.text("kind", required=True),
+        engine=engine,
+        stage=table.text("stage", required=True, among=PHASES),
+        role=table.text("role", required=True, among=ROLES),
+        title=table.text("title", required=True),
+        explanation=table.text("explanation", required=True),
+        fix=table.texts("fix"),
+        links=table.texts("links"),
+        fixed_in=table.text("fixed_in"),
+        phases=table.texts("phases", among=PHASES),
+        asked=table.flag("asked"),
+        generic=table.flag("generic"),
+        implies=table.text("implies"),
+        wordings=tuple(wordings),
+        file=file,
+    )
+
+
+def _envelope(table: Table, engine: str, file: str) -> Envelope:
+    fields = {key: tuple(value) for key, value in table.mapping("json").items()}
+    envelope = Envelope(
+        id=table.text("id", required=True),
+        engine=engine,
+        regex=table.pattern("regex", required=not fields),
+        starts=table.text("starts"),
+        time=table.texts("time"),
+        record=table.flag("record"),
+        glue=table.pattern("glue"),
+        levels=table.mapping("levels"),
+        trust=table.text("trust", among=("", "always", "file")) or "always",
+        suffix=table.flag("suffix"),
+        vague=table.flag("vague"),
+        json=fields,
+        samples=_samples(table),
+        file=file,
+    )
+    groups = set(compiled(envelope.regex).groupindex) | set(fields)
+    if unknown := sorted(groups - ENVELOPE_GROUPS):
+        table.wrong(f"unknown group {', '.join(unknown)}; known are {', '.join(sorted(ENVELOPE_GROUPS))}")
+    if not envelope.samples:
+        table.wrong("has no sample")
+    return envelope
+
+
+def _engine(folder: Path, errors: list[str]) -> Engine:
+    path = folder / "engine.toml"
+    data = _parse(path, errors) if path.exists() else {"name": folder.name, "title": folder.name}
+    table = Table(f"{folder.name}/engine.toml", data, errors)
+    missing: dict[str, tuple[Missing, ...]] = {}
+    for key, rows in table.mapping("missing").items():
+        missing[key] = tuple(
+            Missing(row.get("versions", ""), row.get("platform", ""), row.get("why", ""))
+            for row in rows
+            if isinstance(row, dict)
+        )
+    table.seen |= set(data)  # what else an engine tells belongs to the rooms that ask for it
+    return Engine(
+        name=folder.name,
+        title=table.text("title") or folder.name,
+        covers=table.text("covers"),
+        newest=table.text("newest"),
+        names={key: {k.lower(): v for k, v in value.items()} for key, value in table.mapping("names").items()},
+        missing=missing,
+        frames=table.mapping("frames"),
+        normal_seconds=table.mapping("normal_seconds"),
+        settings=data,
+    )
+
+
+def _suggest(name: str, known: Mapping[str, object]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _parse(path: Path, errors: list[str]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        errors.append(f"{path.parent.name}/{path.name}: {error}")
+        return {}
+
+
+def _taken_twice(named: Iterable[tuple[str, str]]) -> Iterator[str]:
+    seen: set[str] = set()
+    for where, name in named:
+        if name in seen:
+            yield f"{where}: the name is taken already"
+        seen.add(name)
+
+
+def load(folder: Path = ENGINES) -> Knowledge:
+    """Read all engines' folders.
+
+    Raises KnowledgeError with every error that was found.
+    """
+    knowledge, errors = inspect(folder)
+    if errors:
+        raise KnowledgeError(errors)
+    return knowledge
+
+
+def inspect(folder: Path = ENGINES) -> tuple[Knowledge, list[str]]:
+    """Read all engines' folders as far as they can be read, and give the errors beside."""
+    errors: list[str] = []
+    kinds = _kinds(VOCABULARY, errors)
+    engines: dict[str, Engine] = {}
+    envelopes: list[Envelope] = []
+    patterns: list[Pattern] = []
+    failures: list[Failure] = []
+    benign: list[Benign] = []
+    # An engine's own envelopes and wordings go before the common ones.
+    folders = sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: (p.name == COMMON, p.name))
+    for place in folders:
+        engine = engines[place.name] = _engine(place, errors)
+        for path in sorted(place.rglob("*.toml")):
+            file = path.relative_to(folder).as_posix()
+            if path.name == "engine.toml":
+                continue
+            table = Table(file, _parse(path, errors), errors)
+            envelopes += [_envelope(t, place.name, file) for t in table.tables("envelope")]
+            patterns += [_pattern(t, place.name, file, kinds, engine.names) for t in table.tables("pattern")]
+            failures += [_failure(t, place.name, file) for t in table.tables("failure")]
+            for one in table.tables("benign"):
+                benign.append(
+                    Benign(
+                        id=one.text("id", required=True),
+                        engine=place.name,
+                        contains=_literals(one),
+                        regex=one.pattern("regex"),
+                        why=one.text("why", required=True),
+                        samples=one.texts("sample", required=True),
+                        file=file,
+                    )
+                )
+            table.close()
+    errors += _taken_twice((f"{p.file}: pattern {p.id}", p.name) for p in patterns)
+    errors += _taken_twice((f"{f.file}: failure {f.kind}", f"{f.engine}:{f.kind}") for f in failures)
+    errors += _taken_twice((f"{b.file}: benign {b.id}", f"{b.engine}:{b.id}") for b in benign)
+    errors += _taken_twice((f"{e.file}: envelope {e.id}", e.id) for e in envelopes)
+    found = Knowledge(kinds, engines, tuple(envelopes), tuple(patterns), tuple(failures), tuple(benign))
+    return found, errors

@@ -1,0 +1,1 @@
+"""From bytes to facts: inputs, blocks, candidate lines, messages, facts."""

@@ -1,0 +1,145 @@
+"""A stream of bytes to blocks of whole lines: ANSI removed, damage undone, line numbers kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+LONGEST_LINE = 1 << 20
+"""Bytes of one physical line that are looked at; engines print no longer line that matters."""
+
+_ANSI = re.compile(
+    rb"(?:\x1b|#033)\[[0-?]*[ -/]*[@-~]"  # colours and cursor; syslog writes ESC as #033
+    rb"|\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"  # titles and links
+    rb"|\x1b[@-Z\\^_=>()][0-9A-B]?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of one input. `numbers` gives each line's number where they are not consecutive."""
+
+    data: bytes
+    first: int
+    numbers: Sequence[int] | None = None
+    cut: Sequence[int] = ()
+
+    def number(self, index: int) -> int:
+        """The number, in the input, of the block's line at `index`."""
+        return self.numbers[index] if self.numbers is not None else self.first + index
+
+
+def plain(data: bytes) -> bytes:
+    """Remove colours and other terminal sequences."""
+    if b"\x1b" in data or b"#033" in data:
+        data = _ANSI.sub(b"", data)
+    return data
+
+
+def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
+    """Cut chunks at their last newline; the head of an endless line is kept, its rest passed over."""
+    number = 1
+    carry: list[bytes] = []
+    held = 0
+    overlong: list[int] = []
+    for chunk in chunks:
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            if held < LONGEST_LINE:
+                carry.append(chunk[: LONGEST_LINE - held])
+                if held + len(chunk) > LONGEST_LINE:
+                    overlong.append(number)
+            held += len(chunk)
+            continue
+        if held > LONGEST_LINE:
+            # The tail of an overlong line is dropped up to its newline.
+            chunk = chunk[chunk.find(b"\n") :]
+            end = chunk.rfind(b"\n")
+        data = b"".join([*carry, chunk[: end + 1]]) if carry else chunk[: end + 1]
+        rest = chunk[end + 1 :]
+        carry, held = ([rest], len(rest)) if rest else ([], 0)
+        lines = data.count(b"\n")
+        yield Block(plain(data), number, cut=tuple(overlong))
+        overlong = []
+        number += lines
+    if carry:
+        yield Block(plain(b"".join(carry)), number, cut=tuple(overlong))
+
+
+def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator[Block]:
+    """Undo damage that the first block shows: every line twice, lines wrapped at a column.
+
+    `begins` tells whether a text starts a record, so that two records are never joined.
+    """
+    first = next(blocks, None)
+    if first is None:
+        return
+    sample = [line.rstrip(b"\r") for line in first.data[:CHECKED].split(b"\n")[:-1]]
+    doubled = _doubled(sample)
+    width = _wrapped(sample, begins)
+    if not doubled and not width:
+        yield first
+        yield from blocks
+        return
+    yield _undo(first, doubled, width, begins)
+    for block in blocks:
+        yield _undo(block, doubled, width, begins)
+
+
+CHECKED = 256 * 1024
+"""Bytes of the head of an input that are looked at for damage."""
+
+
+def _doubled(lines: Sequence[bytes]) -> bool:
+    """Whether nearly every line stands there twice in a row, as a viewer of both streams shows it."""
+    full = [line for line in lines if line.strip()]
+    if len(full) < 10:
+        return False
+    pairs = sum(1 for a, b in zip(full[0::2], full[1::2], strict=False) if a == b)
+    return pairs >= 0.9 * (len(full) // 2)
+
+
+def _wrapped(lines: Sequence[bytes], begins: Callable[[str], bool]) -> int:
+    """The column at which a terminal wrapped the lines, or 0.
+
+    A log has lines of hundreds of characters; where none passes one column, many fill it, and what follows
+    these is no new record, the column is a terminal's edge.
+    """
+    texts = [line.decode("utf-8", "replace") for line in lines]
+    widths = [len(text) for text in texts]
+    widest = max(widths, default=0)
+    if not 40 <= widest <= 400 or len(texts) < 8:
+        return 0
+    for edge in (widest, widest - 1):
+        at = [i for i, w in enumerate(widths[:-1]) if w == edge]
+        beyond = sum(1 for w in widths if w > edge)
+        goes_on = sum(1 for i in at if texts[i + 1].strip() and not begins(texts[i + 1]))
+        if len(at) >= 3 and beyond <= 0.02 * len(texts) and goes_on >= 0.6 * len(at):
+            return edge
+    return 0
+
+
+def _undo(block: Block, doubled: bool, width: int, begins: Callable[[str], bool]) -> Block:
+    kept: list[bytes] = []
+    numbers: list[int] = []
+    previous: bytes | None = None
+    open_end = False
+    lines = block.data.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    for index, raw in enumerate(lines):
+        number = block.number(index)
+        if doubled and raw == previous:
+            previous = None
+            continue
+        previous = raw
+        line = raw.rstrip(b"\r")
+        text = line.decode("utf-8", "replace")
+        if width and open_end and line.strip() and not begins(text):
+            kept[-1] += line
+        else:
+            kept.append(line)
+            numbers.append(number)
+        open_end = bool(width) and width - 1 <= len(text) <= width
+    return Block(b"\n".join(kept) + b"\n", block.first, tuple(numbers))

@@ -1,0 +1,280 @@
+"""Lines to messages: take envelope after envelope off, until none fits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from logdoctor.knowledge import COMMON, Envelope, compiled
+from logdoctor.model import Line, Message, Speaker
+from logdoctor.read.clock import seconds
+
+_DEEPEST = 8
+"""Envelopes around one message; nobody nests more."""
+
+_LEVELS = {
+    "warn": "warning",
+    "err": "error",
+    "fatal": "critical",
+    "crit": "critical",
+    "emerg": "critical",
+    "alert": "critical",
+    "notice": "info",
+    "trace": "debug",
+    "information": "info",
+}
+_KNOWN = frozenset(("debug", "info", "warning", "error", "critical"))
+
+
+class Peeler:
+    """Peels the envelopes of one input; an ordinary-looking prefix only where most of its lines have it."""
+
+    def __init__(self, envelopes: Sequence[Envelope]) -> None:
+        self._wrappers = [e for e in envelopes if e.json]
+        self._suffixes = [e for e in envelopes if e.suffix]
+        self._always = [e for e in envelopes if not e.json and not e.suffix and e.trust == "always"]
+        self._ordinary = [e for e in envelopes if not e.json and not e.suffix and e.trust == "file"]
+        self._prefixes = self._always
+        self._chain: tuple[Envelope, ...] = ()
+        self._glued = [e for e in envelopes if e.record and e.glue]
+        self.replicas = False
+        self.json = False
+
+    def learn(self, texts: Sequence[str]) -> None:
+        """Look at the head of an input: which ordinary prefixes do most of its lines have?"""
+        full = [text for text in texts if text.strip()][:400]
+        trusted = []
+        for envelope in self._ordinary:
+            pattern = compiled(envelope.regex)
+            fitting = 0
+            for text in full:
+                rest = text
+                for _ in range(3):
+                    if pattern.match(rest):
+                        fitting += 1
+                        break
+                    peeled = self._one(rest, self._always)
+                    if peeled is None:
+                        break
+                    rest = rest[peeled[1].end() :]
+            if len(full) >= 5 and fitting >= 0.6 * len(full):
+                trusted.append(envelope)
+        self._prefixes = [*self._always, *trusted]
+        for text in full:
+            message = next(self.messages(Line("", 0, text)), None)
+            if message is not None and message.speaker.replica:
+                self.replicas = True
+        self.json = sum(text.startswith("{") for text in full) > 0.05 * len(full)
+
+    def begins(self, text: str) -> bool:
+        """Tell whether a record of its own starts here."""
+        return self._one(text, self._prefixes) is not None or (text.startswith("{") and self._wrapped(text) is not None)
+
+    def messages(self, line: Line) -> Iterator[Message]:
+        """Yield the messages of one line: several where records were glued together."""
+        text = line.text
+        if "\r" in text or "\x0b" in text:
+            column = 0
+            for part in text.replace("\x0b", "\r").split("\r"):
+                if part.strip():
+                    yield from self._split(line, part, column)
+                column += len(part) + 1
+            return
+        yield from self._split(line, text, 0)
+
+    def _split(self, line: Line, text: str, column: int) -> Iterator[Message]:
+        """Cut where another record begins in the middle of the text."""
+        if len(text) > 60 and not self._holds_json(text):
+            for envelope in self._glued:
+                starts = [m.start() for m in compiled(envelope.glue).finditer(text, 1)]
+                if not starts:
+                    continue
+                head = self._one(text, self._prefixes)
+                # What a nesting of prefixes owns is no cut: look only behind the first record's own text.
+                first = self._body(text) if head else 0
+                cuts = [0, *(at for at in starts if at > first), len(text)]
+                if len(cuts) > 2:
+                    for begin, end in pairwise(cuts):
+                        yield from self._peel(line, text[begin:end].rstrip(), column + begin)
+                    return
+        yield from self._peel(line, text, column)
+
+    def _holds_json(self, text: str) -> bool:
+        """Whether the text is a JSON wrapper: a record inside its strings is no second record."""
+        at = text.find("{")
+        if at < 0 or not self._wrappers or '"' not in text:
+            return False
+        inner = text[self._body(text) :]
+        return inner.startswith("{") and self._wrapped(inner) is not None
+
+    def _body(self, text: str) -> int:
+        at = 0
+        for _ in range(_DEEPEST):
+            found = self._one(text[at:], self._prefixes)
+            if found is None or found[1].end() == 0:
+                break
+            at += found[1].end()
+        return at
+
+    def _one(self, text: str, envelopes: Sequence[Envelope]) -> tuple[Envelope, Any] | None:
+        first = text[:1]
+        for envelope in envelopes:
+            if envelope.starts and first not in envelope.starts:
+                continue
+            match = compiled(envelope.regex).match(text)
+            if match and match.end():
+                return envelope, match
+        return None
+
+    def _wrapped(self, text: str) -> tuple[Envelope, Mapping[str, Any], str] | None:
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(data, dict):
+            return None
+        for envelope in self._wrappers:
+            for path in envelope.json.get("text", ()):
+                value = _at(data, path)
+                if isinstance(value, list) and value and all(isinstance(v, int) and 0 <= v < 256 for v in value):
+                    value = bytes(value).decode("utf-8", "backslashreplace")  # journald's form for odd bytes
+                if isinstance(value, str):
+                    return envelope, data, value
+        return None
+
+    def unwrap(self, text: str) -> tuple[Envelope, dict[str, str]] | None:
+        """Open one JSON wrapper: the envelope that fits and what its keys hold, as texts."""
+        wrapped = self._wrapped(text)
+        if wrapped is None:
+            return None
+        envelope, data, inner = wrapped
+        found = {"text": inner.rstrip("\r\n")}
+        for group, paths in envelope.json.items():
+            value = next((v for path in paths if (v := _at(data, path)) is not None), None)
+            if group != "text" and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+                found[group] = str(value)
+        return envelope, found
+
+    def _peel(self, line: Line, text: str, column: int) -> Iterator[Message]:
+        found: dict[str, str] = {}
+        engine = ""
+        time: float | None = None
+        rest = text
+        for _ in range(_DEEPEST):
+            if rest.startswith("{") and self._wrappers:
+                wrapped = self._wrapped(rest)
+                if wrapped is not None:
+                    envelope, data, inner = wrapped
+                    for group, paths in envelope.json.items():
+                        if group == "text":
+                            continue
+                        for path in paths:
+                            value = _at(data, path)
+                            if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+                                if group == "time":
+                                    time = (
+                                        time if time is not None else seconds(str(value), envelope.time or ("rfc3339",))
+                                    )
+                                else:
+                                    _note(found, group, str(value), envelope)
+                                break
+                    if envelope.engine != COMMON:
+                        engine = envelope.engine
+                    inner = inner.rstrip("\r\n")
+                    if "\n" in inner:
+                        for one in inner.split("\n"):
+                            for message in self._peel(line, _strip(one), column):
+                                yield _inherit(message, found, engine, time)
+                        return
+                    rest = _strip(inner)
+                    if "\r" in rest:
+                        rest = rest.rpartition("\r")[2] or rest
+                    continue
+            prefix = self._one(rest, self._prefixes)
+            if prefix is None:
+                break
+            envelope, match = prefix
+            for group, value in match.groupdict().items():
+                if value is None or group == "text":
+                    continue
+                if group == "time":
+                    if time is None:
+                        time = seconds(value, envelope.time)
+                else:
+                    _note(found, group, value, envelope)
+            if envelope.engine != COMMON and not (envelope.vague and "rank" not in found):
+                engine = envelope.engine
+            rest = rest[match.end() :]
+        for envelope in self._suffixes:
+            match = compiled(envelope.regex).search(rest)
+            if match:
+                rest = rest[: match.start()]
+        process = found.get("process", "")
+        rank = found.get("rank", "")
+        if rank and not (process and rank.startswith("rank")):
+            process = f"{process} {rank}".strip()
+        yield Message(
+            line,
+            rest,
+            Speaker(found.get("replica", ""), process, found.get("pid", "")),
+            found.get("level", ""),
+            time,
+            found.get("origin", ""),
+            engine,
+            column,
+        )
+
+
+def _note(found: dict[str, str], group: str, value: str, envelope: Envelope) -> None:
+    value = value.strip()
+    if group == "level":
+        value = envelope.levels.get(value, value).lower()
+        value = _LEVELS.get(value, value)
+        if value not in _KNOWN:
+            return
+        found["level"] = value  # the innermost level is the program's own
+    elif group in ("process", "pid", "rank", "origin"):
+        found[group] = value
+    elif group == "replica" and found.get("replica"):
+        found["replica"] += "/" + value if found["replica"] != value else ""
+    else:
+        found.setdefault(group, value)
+
+
+def _inherit(message: Message, found: Mapping[str, str], engine: str, time: float | None) -> Message:
+    speaker = message.speaker
+    return Message(
+        message.line,
+        message.text,
+        Speaker(
+            speaker.replica or found.get("replica", ""),
+            speaker.process or found.get("process", ""),
+            speaker.pid or found.get("pid", ""),
+        ),
+        message.level or found.get("level", ""),
+        time if time is not None else message.time,
+        message.origin or found.get("origin", ""),
+        message.engine or engine,
+        message.column,
+    )
+
+
+def _at(data: Any, path: str) -> Any:
+    if isinstance(data, dict) and path in data:
+        return data[path]
+    for key in path.split("."):
+        if not isinstance(data, dict):
+            return None
+        data = data.get(key)
+    return data
+
+
+def _strip(text: str) -> str:
+    """Take out the colours that JSON had escaped."""
+    if "\x1b" in text or "#033" in text:
+        from logdoctor.read.blocks import plain
+
+        return plain(text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+    return text

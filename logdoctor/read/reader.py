@@ -1,0 +1,373 @@
+"""One input, from its bytes to its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import regex
+
+from logdoctor.knowledge import COMMON, Failure, Knowledge, Pattern, Wording, compiled
+from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
+from logdoctor.read import blocks as block_room
+from logdoctor.read.blocks import Block
+from logdoctor.read.extract import TooSlow, facts_of, hears
+from logdoctor.read.fold import Fold
+from logdoctor.read.peel import Peeler
+from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception
+from logdoctor.read.scan import Scanner
+from logdoctor.read.source import CHUNK, Stream
+
+_MARKS = (
+    OPENING,
+    "WARN",
+    "ERROR",
+    "CRITICAL",
+    "FATAL",
+    "Warning: ",
+    "Error: ",
+    "Exception: ",
+    "Error\n",
+    "Interrupt",
+    '"error"',
+    '"warning"',
+)
+_SEVERE = ("warning", "error", "critical")
+_WARNS = regex.compile(r"(?:^|\s)(?P<class>[A-Z]\w*Warning): ")
+TEXT = 2_000
+"""Characters of a line that evidence keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a literal asks to try on its line."""
+
+    patterns: tuple[Pattern, ...]
+    wordings: tuple[tuple[Failure, Wording], ...]
+
+
+class Index:
+    """Which literals to look for, and what to try where one was seen; made once for all inputs."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
+        patterns: dict[str, list[Pattern]] = {}
+        wordings: dict[str, list[tuple[Failure, Wording]]] = {}
+        for pattern in knowledge.patterns:
+            for literal in pattern.contains:
+                patterns.setdefault(literal, []).append(pattern)
+        for failure in knowledge.failures:
+            for wording in failure.wordings:
+                for literal in wording.contains[:1] if wording.all else wording.contains:
+                    wordings.setdefault(literal, []).append((failure, wording))
+        periodic = [p for p in knowledge.patterns if p.periodic]
+        self.fold = Fold(periodic, knowledge.kinds)
+        folded = {literal for p in periodic for literal in p.contains}
+        texts = [*dict.fromkeys([*patterns, *wordings, *_MARKS])]
+        self.texts = texts
+        self.wanted = [Wanted(tuple(patterns.get(t, ())), tuple(wordings.get(t, ()))) for t in texts]
+        self.hot = frozenset(
+            i
+            for i, t in enumerate(texts)
+            if t in folded and not wordings.get(t) and t not in _MARKS and all(p.periodic for p in patterns[t])
+        )
+        self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
+        self.benign = [(b, b.contains) for b in knowledge.benign]
+        self.frames = {f: phase for engine in knowledge.engines.values() for f, phase in engine.frames.items()}
+
+    def scanner(self, everything: bool) -> Scanner:
+        """Make a scanner for the literals; without the hot ones, which are folded block by block."""
+        return Scanner(
+            [t.encode() if everything or i not in self.hot else b"\x00never\x00" for i, t in enumerate(self.texts)]
+        )
+
+
+class Reader:
+    """Reads one input. `facts` may be taken once; `input` and `troubles` are complete when it is done."""
+
+    def __init__(
+        self, index: Index, name: str, source: str | None = None, chunk: int = CHUNK, content: bytes | None = None
+    ) -> None:
+        self.index = index
+        self.stream = Stream(name, chunk, content)
+        self.source = source or name
+        self.troubles: list[Trouble] = []
+        self.lines = 0
+        self.last: Message | None = None
+        self.first_time: float | None = None
+        self.binary = False
+        self._peeler = Peeler(index.knowledge.envelopes)
+        self._open: dict[Speaker, Traceback] = {}
+        self._overlong = 0
+
+    @property
+    def input(self) -> Input:
+        """What was read."""
+        return Input(self.source, self.stream.bytes, self.lines, self.stream.encoding, self.stream.compression)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield the facts of the input in the order of its lines."""
+        blocks = self._blocks()
+        folding = True
+        scanner: Scanner | None = None
+        for block in blocks:
+            if scanner is None:
+                # Periodic lines can be folded in bulk only where each is a plain line of one server.
+                folding = not (self._peeler.replicas or self._peeler.json or block.numbers is not None)
+                scanner = self.index.scanner(everything=not folding)
+            yield from self._block(block, scanner, folding)
+        self.troubles[:0] = self.stream.troubles
+        if self._overlong:
+            self.troubles.append(
+                Trouble(self.source, f"{self._overlong} lines are longer than 1 MiB; only their beginning was read")
+            )
+
+    def _blocks(self) -> Iterator[Block]:
+        cut = block_room.cut(self.stream.chunks())
+        first = next(cut, None)
+        if first is None:
+            return
+        if first.data[:4096].count(0) > 0.1 * min(len(first.data), 4096):
+            self.binary = True
+            self.troubles.append(Trouble(self.source, "is not text: no log was read"))
+            for block in cut:
+                self.lines = block.first + block.data.count(b"\n") - 1
+            return
+        head = first.data[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n")
+        self._peeler.learn(head)
+        yield from block_room.repaired(_chain(first, cut), self._peeler.begins)
+
+    def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
+        data = block.data
+        self._overlong += len(block.cut)
+        hits = scanner.hits(data)
+        at = 0
+        index = 0  # of the line that begins at `at`
+        folded = 0
+        folded_index = 0
+        position = 0
+        count = len(hits)
+        while position < count or self._open:
+            if position < count:
+                offset = hits[position][0]
+                begin = data.rfind(b"\n", 0, offset) + 1
+            else:
+                begin = len(data)
+            # Lines of an open traceback that no literal marks are read one after the other.
+            while self._open and at < min(begin, len(data)):
+                end = data.find(b"\n", at)
+                end = len(data) if end < 0 else end
+                yield from self._line(data[at:end], block.number(index), ())
+                at, index = end + 1, index + 1
+            if position >= count:
+                break
+            if begin < at:  # the line was read as part of a traceback's neighbourhood
+                position += 1
+                continue
+            index += data.count(b"\n", at, begin)
+            end = data.find(b"\n", begin)
+            end = len(data) if end < 0 else end
+            seen = set()
+            while position < count and hits[position][0] <= end:
+                seen.add(hits[position][1])
+                position += 1
+            if folding and seen & self.index.starts and begin > folded:
+                yield from self._fold(data, folded, begin, block, folded_index)
+                folded, folded_index = begin, index
+            yield from self._line(data[begin:end], block.number(index), seen)
+            at, index = end + 1, index + 1
+        if folding:
+            yield from self._fold(data, folded, len(data), block, folded_index)
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        if lines:
+            self.lines = max(self.lines, block.number(lines - 1))
+            self._remember_last(data, block.number(lines - 1))
+
+    def _fold(self, data: bytes, begin: int, end: int, block: Block, index: int) -> Iterator[Fact]:
+        for fold in self.index.fold.facts(data, begin, end):
+            number = block.number(index + data.count(b"\n", begin, fold.offset))
+            start = data.rfind(b"\n", 0, fold.offset) + 1
+            stop = data.find(b"\n", fold.offset)
+            line = Line(self.source, number, _decode(data[start : stop if stop >= 0 else len(data)]))
+            message = next(self._peeler.messages(line), None)
+            if message is not None:
+                yield self._fact(fold.pattern, fold.fields, message)
+
+    def _remember_last(self, data: bytes, number: int) -> None:
+        end = len(data.rstrip(b"\n"))
+        for _ in range(40):  # the last line that has a time
+            if end <= 0:
+                return
+            begin = data.rfind(b"\n", 0, end) + 1
+            line = Line(self.source, number, _decode(data[begin:end]))
+            message = next(self._peeler.messages(line), None)
+            if message is not None and message.time is not None:
+                self.last = message
+                return
+            end = begin - 1
+
+    def _line(self, raw: bytes, number: int, seen: Sequence[int] | set[int]) -> Iterator[Fact]:
+        line = Line(self.source, number, _decode(raw))
+        messages = list(self._peeler.messages(line))
+        for message in messages:
+            if self.first_time is None:
+                self.first_time = message.time
+            try:
+                yield from self._message(message, seen, len(messages) > 1)
+            except TooSlow:
+                self.troubles.append(
+                    Trouble(self.source, "a pattern took too long on this line; it was passed over", number)
+                )
+        for speaker, region in list(self._open.items()):
+            if number - region.last_number > PATIENCE:
+                del self._open[speaker]
+
+    def _message(self, message: Message, seen: Sequence[int] | set[int], shared: bool) -> Iterator[Fact]:
+        text = message.text
+        region = self._open.get(message.speaker)
+        raised: Raised | None = None
+        if region is not None:
+            step = region.feed(message)
+            if step == "inside":
+                return
+            if message.speaker in self._open:
+                del self._open[message.speaker]
+            if isinstance(step, Raised):
+                raised = step
+        if OPENING in text and seen:
+            self._open[message.speaker] = Traceback(
+                self.index.frames, bool(message.level), message.line.number, last_number=message.line.number
+            )
+            if text.lstrip().startswith(OPENING):
+                return
+        if not seen and raised is None:
+            return
+        known = False
+        tried: set[str] = set()
+        engines = (message.engine, COMMON)
+        failures: dict[str, Fact] = {}
+        for i in sorted(seen):
+            wanted = self.index.wanted[i]
+            if not wanted.patterns and not wanted.wordings:
+                continue
+            if shared and self.index.texts[i] not in text:
+                continue
+            for pattern in wanted.patterns:
+                if (message.engine and pattern.engine not in engines) or pattern.name in tried:
+                    continue
+                tried.add(pattern.name)
+                if pattern.levels and message.level not in pattern.levels:
+                    continue
+                names = self.index.knowledge.engines[pattern.engine].names
+                for fields in facts_of(pattern, text, self.index.knowledge.kinds, names):
+                    known = True
+                    yield self._fact(pattern, fields, message)
+            for failure, wording in wanted.wordings:
+                if message.engine and failure.engine not in engines:
+                    continue
+                fact = self._failure(failure, wording, message, raised)
+                if fact is not None:
+                    earlier = failures.get(f"{failure.engine}:{failure.kind}")
+                    if earlier is None or (earlier.fields.get("weak") and not wording.weak):
+                        failures[f"{failure.engine}:{failure.kind}"] = fact
+        yield from failures.values()
+        if raised is None:
+            raised = exception(text.strip())
+        if raised is not None and not raised.type.endswith("Warning"):
+            yield self._own(
+                "exception",
+                _given(type=raised.type, message=raised.message[:TEXT], frame=raised.frame, phase=raised.phase),
+                message,
+            )
+            return
+        if known or failures:
+            return
+        level = message.level
+        warns = _WARNS.search(text[:600])
+        if level not in _SEVERE and warns:
+            level = "warning"
+        if level in _SEVERE and text.strip():
+            yield self._own(
+                "notice", _given(level=level, text=text.strip()[:TEXT], known=self._benign(text, message)), message
+            )
+
+    def _failure(self, failure: Failure, wording: Wording, message: Message, raised: Raised | None) -> Fact | None:
+        if wording.levels and message.level not in wording.levels:
+            return None
+        if raised is not None and raised.phase and failure.phases and raised.phase not in failure.phases:
+            return None
+        said = hears(wording, message.text)
+        if not said:
+            return None
+        groups = {} if isinstance(said, bool) else {k: v for k, v in said.groupdict().items() if v is not None}
+        fields = {
+            "kind": failure.kind,
+            "role": failure.role,
+            "weak": wording.weak,
+            "phases": failure.phases,
+            "asked": failure.asked,
+            "generic": failure.generic,
+            "phase": raised.phase if raised else "",
+            "raised": raised is not None,
+            "said": groups,
+        }
+        return Fact(
+            "failure",
+            fields,
+            _evidence(message),
+            f"{failure.engine}:{failure.kind}",
+            message.speaker,
+            message.engine or (failure.engine if failure.engine != COMMON else ""),
+            failure.stage,
+            message.time,
+            message.level,
+        )
+
+    def _benign(self, text: str, message: Message) -> str:
+        for benign, literals in self.index.benign:
+            if message.engine and benign.engine not in (message.engine, COMMON):
+                continue
+            if any(literal in text for literal in literals) and (
+                not benign.regex or compiled(benign.regex).search(text)
+            ):
+                return benign.id
+        return ""
+
+    def _fact(self, pattern: Pattern, fields: dict[str, object], message: Message) -> Fact:
+        engine = message.engine or (pattern.engine if pattern.engine != COMMON else "")
+        return Fact(
+            pattern.fact,
+            fields,
+            _evidence(message),
+            pattern.name,
+            message.speaker,
+            engine,
+            pattern.phase,
+            message.time,
+            message.level,
+        )
+
+    def _own(self, kind: str, fields: dict[str, object], message: Message) -> Fact:
+        return Fact(
+            kind, fields, _evidence(message), "line", message.speaker, message.engine, "", message.time, message.level
+        )
+
+
+def _given(**fields: str) -> dict[str, object]:
+    return {key: value for key, value in fields.items() if value}
+
+
+def _evidence(message: Message) -> Evidence:
+    text = message.line.text
+    if "\r" in text:
+        text = next((part for part in text.split("\r") if message.text in part), message.text)
+    return Evidence(message.line.source, message.line.number, text[:TEXT])
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace").rstrip("\r")
+
+
+def _chain(first: Block, rest: Iterator[Block]) -> Iterator[Block]:
+    yield first
+    yield from rest

@@ -1,0 +1,82 @@
+"""Tracebacks: lines that belong together, read per speaker since interleaved processes cut each other's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import regex
+
+from logdoctor.model import Message
+
+OPENING = "Traceback (most recent call last)"
+LONGEST = 400
+"""Lines of one traceback that are read; a deep recursion prints more, and all alike."""
+PATIENCE = 60
+"""Foreign lines in a row after which an unfinished traceback is given up."""
+
+_FRAME = regex.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_EXCEPTION = regex.compile(
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+    r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Iteration|Group|Overflow|Cancelled|Refused|Found"
+    r"|Signal|Fault|Abort))(?:: ?(?P<message>.*))?$"
+)
+_LAST = regex.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (?P<message>.*))?$")
+_BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
+_MARKS = frozenset("^~+|- ")
+
+
+@dataclass(slots=True)
+class Raised:
+    """The exception that a traceback ends with."""
+
+    type: str
+    message: str
+    frame: str = ""
+    phase: str = ""
+
+
+@dataclass(slots=True)
+class Traceback:
+    """A traceback that is being read."""
+
+    frames: Mapping[str, str]
+    record: bool
+    number: int
+    frame: str = ""
+    phase: str = ""
+    read: int = 0
+    last_number: int = 0
+    code_next: bool = field(default=False)
+
+    def feed(self, message: Message) -> Raised | str:
+        """Take the speaker's next line: `inside`, `over` (it is no part of it), or what was raised."""
+        self.read += 1
+        self.last_number = message.line.number
+        text = message.text
+        if OPENING in text:
+            return "over"
+        match = _FRAME.match(text)
+        if match:
+            self.frame = f"{match['function']} ({match['file'].rpartition('/')[2]}:{match['line']})"
+            self.phase = self.frames.get(match["function"], self.phase)
+            self.code_next = True
+            return "inside" if self.read < LONGEST else "over"
+        if not text.strip() or text[0] in " \t|+" or set(text) <= _MARKS:
+            return "inside" if self.read < LONGEST else "over"
+        raised = exception(text) or (_last(text) if self.frame else None)
+        if raised is None or (self.record and not message.level and not self.frame):
+            return "over"
+        raised.frame, raised.phase = self.frame, self.phase
+        return raised
+
+
+def exception(text: str) -> Raised | None:
+    """Read a bare exception line by the habits of naming exceptions."""
+    match = _EXCEPTION.match(text[:4096])
+    return Raised(match["type"], match["message"] or "") if match else None
+
+
+def _last(text: str) -> Raised | None:
+    match = _LAST.match(text[:4096])
+    return Raised(match["type"], match["message"] or "") if match else None

@@ -1,0 +1,1 @@
+"""The plain report to text: one file per format, each with `render`."""

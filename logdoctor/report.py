@@ -1,0 +1,229 @@
+"""The report as a public interface: plain data, `schema` 1, every text masked; renderers see nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logdoctor.knowledge import Knowledge
+from logdoctor.mask import safe
+from logdoctor.model import Boot, Cause, Evidence, Input, Notice, Trouble, Verdict
+from logdoctor.startup import Said, Startup, startup
+from logdoctor.version import __version__
+
+SCHEMA = 1
+FACTS = (
+    "version",
+    "model",
+    "model_runner",
+    "attention_backend",
+    "weights_gib",
+    "kv_available_gib",
+    "kv_tokens",
+    "kv_blocks",
+    "max_concurrency",
+)
+UNKNOWN_NOTICES = 20
+"""Distinct unknown warnings that a report lists per boot."""
+
+Plain = dict[str, Any]
+
+
+def report(
+    inputs: Sequence[Input],
+    boots: Sequence[Boot],
+    verdicts: Sequence[Verdict],
+    troubles: Sequence[Trouble],
+    knowledge: Knowledge,
+) -> Plain:
+    """Build the report of one run."""
+    findings = [_finding(v) for v in verdicts if v.outcome == "fires"]
+    findings += [_cause_finding(boot) for boot in boots if boot.cause is not None]
+    order = {"error": 0, "warning": 1, "info": 2}
+    findings.sort(key=lambda finding: order[finding["severity"]])
+    return {
+        "schema": SCHEMA,
+        "logdoctor": __version__,
+        "verdict": verdict_of(boots, findings),
+        "inputs": [
+            {
+                "name": safe(i.name),
+                "bytes": i.bytes,
+                "lines": i.lines,
+                "encoding": i.encoding,
+                **({"compression": i.compression} if i.compression else {}),
+            }
+            for i in inputs
+        ],
+        "boots": [_boot(boot, knowledge) for boot in boots],
+        "live": [],
+        "findings": findings,
+        "unjudged": [
+            {"rule": v.rule, "boot": v.boot, "replica": safe(v.replica), "missing": list(v.missing)}
+            for v in verdicts
+            if v.outcome == "unknown"
+        ],
+        "troubles": [{"input": safe(t.source), "line": t.line, "what": safe(t.what)} for t in troubles],
+    }
+
+
+def newest(boots: Sequence[Boot]) -> list[Boot]:
+    """The newest boot of each replica of each input: what counts for the verdict."""
+    last: dict[tuple[str, str], Boot] = {}
+    for boot in boots:
+        last[(boot.source, boot.replica)] = boot
+    return list(last.values())
+
+
+def verdict_of(boots: Sequence[Boot], findings: Sequence[Mapping[str, Any]]) -> str:
+    """Say in one word how the servers are: the newest boot of each replica counts."""
+    if not boots:
+        return "unknown"
+    last = newest(boots)
+    if any(boot.outcome in ("failed", "crashed") for boot in last):
+        return "failed"
+    if any(boot.outcome == "incomplete" for boot in last):
+        return "incomplete"
+    current = {(safe(boot.source), safe(boot.replica), boot.number) for boot in last}
+    sick = [
+        f
+        for f in findings
+        if f["severity"] in ("error", "warning")
+        and f.get("kind") != "cause"
+        and ((f["input"], f["replica"], f["boot"]) in current or not f["boot"])
+    ]
+    return "degraded" if sick else "healthy"
+
+
+def evidence(one: Evidence) -> Plain:
+    """A line as the report shows it."""
+    return {"input": safe(one.source), "line": one.line, "text": safe(one.text)}
+
+
+def _said(said: Said | None) -> Plain | None:
+    if said is None:
+        return None
+    value = safe(said.value) if isinstance(said.value, str) else said.value
+    plain: Plain = {"value": value, **evidence(said.evidence), **said.extra}
+    if said.ranks:
+        plain["ranks"] = {safe(rank): one for rank, one in said.ranks.items()}
+    if said.derived:
+        plain["derived"] = said.derived
+    return plain
+
+
+def _boot(boot: Boot, knowledge: Knowledge) -> Plain:
+    said = startup(boot.facts, knowledge.engines.get(boot.engine))
+    engine = knowledge.engines.get(boot.engine)
+    plain: Plain = {
+        "input": safe(boot.source),
+        "replica": safe(boot.replica),
+        "boot": boot.number,
+        "first_line": boot.first_line,
+        "last_line": boot.last_line,
+        "engine": boot.engine,
+        "engine_title": engine.title if engine else boot.engine,
+        "outcome": boot.outcome,
+        "last_phase": boot.last_phase,
+        "ready": evidence(boot.ready) if boot.ready else None,
+        "startup": {name: _said(getattr(said, name)) for name in FACTS},
+        "max_model_len": _said(said.max_model_len),
+        "missing": dict(said.missing),
+        "cause": _cause(boot.cause) if boot.cause else None,
+        "incidents": [
+            {"kind": i.kind, "title": i.title, "count": i.count, **evidence(i.evidence)} for i in boot.incidents
+        ],
+        "timeline": [
+            {
+                "phase": step.name,
+                "seconds": step.seconds,
+                "line": step.evidence.line,
+                **({"detail": safe(step.detail)} if step.detail else {}),
+            }
+            for step in said.timeline
+        ],
+        "memory": dict(said.memory),
+        "warnings": _warnings(boot.notices),
+        "seconds_to_ready": _span(boot.began, boot.ready_at),
+        "seconds": _span(boot.began, boot.ended),
+    }
+    _engines_note(plain, said)
+    return plain
+
+
+def _engines_note(plain: Plain, said: Startup) -> None:
+    """With data parallelism the pool and the concurrency are per engine: say the sum beside."""
+    if said.engines < 2:
+        return
+    for name in ("kv_tokens", "max_concurrency"):
+        one = plain["startup"][name]
+        if one is not None:
+            ranks = one.get("ranks")
+            values = list(ranks.values()) if ranks else [one["value"]] * said.engines
+            one["engines"] = said.engines
+            one["sum"] = round(sum(values), 2)
+
+
+def _span(begin: float | None, end: float | None) -> float | None:
+    return round(end - begin, 3) if begin is not None and end is not None and end >= begin else None
+
+
+def _cause(cause: Cause) -> Plain:
+    return {
+        "kind": cause.kind,
+        "stage": cause.stage,
+        "title": safe(cause.title),
+        "process": safe(cause.process),
+        **evidence(cause.evidence),
+        "confidence": cause.confidence,
+        "why": safe(cause.why),
+        "fix": [safe(one) for one in cause.fix],
+        "links": list(cause.links),
+    }
+
+
+def _warnings(notices: Sequence[Notice]) -> Plain:
+    unknown = [n for n in notices if not n.known]
+    return {
+        "benign": sum(n.count for n in notices if n.known),
+        "unknown": [
+            {"level": n.level, "text": safe(n.text[:500]), "count": n.count, "line": n.evidence.line}
+            for n in unknown[:UNKNOWN_NOTICES]
+        ],
+        "unknown_total": len(unknown),
+    }
+
+
+def _finding(verdict: Verdict) -> Plain:
+    return {
+        "rule": verdict.rule,
+        "severity": verdict.severity,
+        "input": safe(verdict.source),
+        "replica": safe(verdict.replica),
+        "boot": verdict.boot,
+        "title": verdict.title,
+        "message": safe(verdict.message),
+        "why": safe(verdict.why),
+        "fix": [safe(one) for one in verdict.fix],
+        "evidence": [evidence(one) for one in verdict.evidence],
+    }
+
+
+def _cause_finding(boot: Boot) -> Plain:
+    """A root cause is also a finding of severity error."""
+    cause = boot.cause
+    assert cause is not None
+    stopped = boot.outcome == "stopped"
+    return {
+        "rule": cause.kind,
+        "kind": "cause",
+        "severity": "info" if stopped else "error",
+        "input": safe(boot.source),
+        "replica": safe(boot.replica),
+        "boot": boot.number,
+        "title": safe(cause.title),
+        "message": safe(cause.title),
+        "why": safe(cause.why),
+        "fix": [safe(one) for one in cause.fix],
+        "evidence": [evidence(cause.evidence)],
+    }
