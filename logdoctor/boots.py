@@ -37,6 +37,7 @@ class Life:
     heads: list[Fact] = field(default_factory=list)
     furthest: int = -1
     engine_heads: set[Speaker] = field(default_factory=set)
+    known: bool = False
     ready: bool = False
     over: int = 0
     dropped: int = 0
@@ -153,6 +154,7 @@ class Boots:
     def _note(self, life: Life, fact: Fact) -> None:
         """Follow what the cut of the next life depends on."""
         kind, fields, line = fact.kind, fact.fields, fact.evidence.line
+        life.known = life.known or bool(fact.engine)
         if fact.engine and not life.engine and kind in ("start", "version", "ready", "model"):
             life.engine = fact.engine
         if kind == "start":
@@ -163,7 +165,7 @@ class Boots:
             if fields.get("sign") == "usage-error":
                 life.over = line
         elif kind == "ready" or (kind == "http" and fields.get("step") == "complete"):
-            life.ready = True
+            life.ready = life.ready or life.known  # before the engine's first word it is another program's
         elif _ends(fact):
             life.over = line
         elif life.over and kind not in _NO_PROGRESS and _RANK["config"] < _RANK.get(fact.phase, 0) < _RANK["shutdown"]:

@@ -27,11 +27,7 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
     heard = [
         (i, fact)
         for i, fact in enumerate(facts)
-        if i >= begin
-        and fact.kind == "failure"
-        and fact.fields.get("role") == "cause"
-        and _fits_phase(i, facts)
-        and not fact.fields.get("asked")
+        if i >= begin and fact.kind == "failure" and fact.fields.get("role") == "cause" and not fact.fields.get("asked")
     ]
     standing = [(i, f) for i, f in heard if not _overcome(i, f, facts, course)]
     for chosen in (
@@ -39,7 +35,7 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
         [f for _, f in standing if not f.fields.get("weak")],
     ):
         if chosen:
-            return _cause(chosen[0], knowledge, engine, "certain")
+            return _cause(_best_line(chosen), knowledge, engine, "certain")
     weak = [f for _, f in standing if f.fields.get("weak")]
     if weak:
         return _cause(weak[0], knowledge, engine, "likely")
@@ -52,6 +48,14 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
     if early:
         return _cause(early[-1], knowledge, engine, "guess")
     return _from_symptom(course, knowledge, engine)
+
+
+def _best_line(heard: Sequence[Fact]) -> Fact:
+    """The first word, or the exception that says the same in the same process: it says whose error it was."""
+    first = heard[0]
+    end = first.evidence.said[-24:]
+    same = [f for f in heard if f.by == first.by and f.speaker == first.speaker and f.evidence.said.endswith(end)]
+    return next((f for f in same if f.fields.get("raised")), first)
 
 
 def incidents_of(course: Course, knowledge: Knowledge, engine: str) -> tuple[Incident, ...]:
@@ -68,6 +72,11 @@ def incidents_of(course: Course, knowledge: Knowledge, engine: str) -> tuple[Inc
     return tuple(found)
 
 
+def in_phase(facts: Sequence[Fact]) -> list[Fact]:
+    """Leave out the failures whose wording means them only in another phase than the one it was said in."""
+    return [fact for i, fact in enumerate(facts) if fact.kind != "failure" or _fits_phase(i, facts)]
+
+
 def _fits_phase(index: int, facts: Sequence[Fact]) -> bool:
     """Whether a wording that is limited to phases was said in one of them."""
     fact = facts[index]
@@ -81,20 +90,18 @@ def _fits_phase(index: int, facts: Sequence[Fact]) -> bool:
 def _phase_before(index: int, facts: Sequence[Fact]) -> str:
     """The phase that the speaker, or else anybody, was last seen in."""
     speaker = facts[index].speaker
-    ready = False
     anybody = ""
     for fact in reversed(facts[:index]):
-        if fact.kind in ("failure", "exception", "notice", "shutdown", "process_end") or not fact.phase:
-            if fact.kind == "http" and fact.fields.get("step") == "complete":
-                ready = True
+        if fact.kind == "http" and fact.fields.get("step") == "complete":
+            return anybody if anybody in ("runtime", "shutdown") else "serve"
+        if not fact.phase or fact.kind in ("failure", "exception", "notice", "shutdown", "process_end"):
             continue
-        if not anybody:
-            anybody = fact.phase
+        anybody = anybody or fact.phase
+        if anybody in ("serve", "runtime"):
+            return anybody
         if speaker.process and fact.speaker.process == speaker.process:
-            if PHASES.index(anybody) >= PHASES.index("serve"):
-                return anybody
             return fact.phase
-    return "serve" if ready and not anybody else anybody or "config"
+    return anybody or "config"
 
 
 def _overcome(index: int, fact: Fact, facts: Sequence[Fact], course: Course) -> bool:
@@ -182,9 +189,7 @@ def _from_symptom(course: Course, knowledge: Knowledge, engine: str) -> Cause | 
         and f.fields.get("role") == "symptom"
         and (course.broke_at is None or i >= course.broke_at)
     ]
-    whole = any(f.kind == "start" for f in facts) and any(
-        f.kind == "start" and f.fields.get("sign") == "engine" for f in facts
-    )
+    whole = any(f.kind == "start" for f in facts)
     for fact in symptoms:
         failure = knowledge.failure(fact.fields["kind"], engine)
         if failure and failure.implies and (whole or course.outcome == "crashed"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from logdoctor.boots import Boots, Life, engine_of, own_facts
-from logdoctor.cause import cause_of, incidents_of
+from logdoctor.cause import cause_of, in_phase, incidents_of
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.model import Boot, Input, Trouble
 from logdoctor.outcome import course
@@ -93,8 +93,9 @@ def _boot(life: Life, knowledge: Knowledge) -> Boot | None:
     engine = engine_of(life)
     if not engine:
         return None
-    facts = sorted(own_facts(life, engine), key=lambda fact: fact.evidence.line)
-    seen = course(facts)
+    facts = in_phase(sorted(own_facts(life, engine), key=lambda fact: fact.evidence.line))
+    settings = knowledge.engines[engine].settings
+    seen = course(facts, settings.get("front_end", ()))
     return Boot(
         source=life.source,
         replica=life.replica or life.source,

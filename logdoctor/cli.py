@@ -47,6 +47,9 @@ class Stop(Exception):
     """The tool cannot do as asked: a line for standard error, exit 2."""
 
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
 _RANK = {"info": 0, "warning": 1, "error": 2, "never": 3}
 
 
@@ -186,6 +189,8 @@ def facts(
             fields = ", ".join(f"{key}={value!r}" for key, value in fact.fields.items() if value not in ("", (), False))
             who = f" [{fact.speaker.process}]" if fact.speaker.process else ""
             _write(safe(f"{fact.evidence.line}: {fact.kind}{who} {fields}  ({fact.by})"))
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise Stop(f"{label(log)}: {reason(error)}") from None
     if reader.binary:
@@ -220,12 +225,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     try:
         code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this status
+            print("logdoctor: interrupted", file=sys.stderr)
         return code if isinstance(code, int) else 0
     except TyperException as error:
         print(f"logdoctor: {error.format_message()}", file=sys.stderr)
         return 2
-    except typer.Abort:
-        return 130
     except Stop as stop:
         for line in str(stop).split("\n"):
             print(f"logdoctor: {line}", file=sys.stderr)
@@ -236,7 +241,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("logdoctor: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has seen enough; keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

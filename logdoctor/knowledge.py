@@ -135,6 +135,7 @@ class Failure:
     asked: bool
     generic: bool
     implies: str
+    fatal: bool
     wordings: tuple[Wording, ...]
     file: str
 
@@ -167,6 +168,7 @@ class Envelope:
     trust: str
     suffix: bool
     vague: bool
+    last: bool
     json: Mapping[str, tuple[str, ...]]
     samples: tuple[Sample, ...]
     file: str
@@ -431,6 +433,7 @@ def _failure(table: Table, engine: str, file: str) -> Failure:
         asked=table.flag("asked"),
         generic=table.flag("generic"),
         implies=table.text("implies"),
+        fatal=table.flag("fatal"),
         wordings=tuple(wordings),
         file=file,
     )
@@ -450,6 +453,7 @@ def _envelope(table: Table, engine: str, file: str) -> Envelope:
         trust=table.text("trust", among=("", "always", "file")) or "always",
         suffix=table.flag("suffix"),
         vague=table.flag("vague"),
+        last=table.flag("last"),
         json=fields,
         samples=_samples(table),
         file=file,
@@ -521,6 +525,16 @@ def load(folder: Path = ENGINES) -> Knowledge:
     return knowledge
 
 
+def load_outline(folder: Path = ENGINES) -> Knowledge:
+    """Read only the kinds of facts and the engines: all that rules over live answers need, in a few milliseconds."""
+    errors: list[str] = []
+    kinds = _kinds(VOCABULARY, errors)
+    engines = {place.name: _engine(place, errors) for place in sorted(folder.iterdir()) if place.is_dir()}
+    if errors:
+        raise KnowledgeError(errors)
+    return Knowledge(kinds, engines, (), (), (), ())
+
+
 def inspect(folder: Path = ENGINES) -> tuple[Knowledge, list[str]]:
     """Read all engines' folders as far as they can be read, and give the errors beside."""
     errors: list[str] = []
@@ -536,8 +550,8 @@ def inspect(folder: Path = ENGINES) -> tuple[Knowledge, list[str]]:
         engine = engines[place.name] = _engine(place, errors)
         for path in sorted(place.rglob("*.toml")):
             file = path.relative_to(folder).as_posix()
-            if path.name == "engine.toml":
-                continue
+            if path.name in ("engine.toml", "probes.toml"):
+                continue  # the second belongs to the live checker, which reads and checks it
             table = Table(file, _parse(path, errors), errors)
             envelopes += [_envelope(t, place.name, file) for t in table.tables("envelope")]
             patterns += [_pattern(t, place.name, file, kinds, engine.names) for t in table.tables("pattern")]

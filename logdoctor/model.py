@@ -52,11 +52,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where a statement can be read."""
+    """Where a statement can be read: the line, and what it says without its envelope."""
 
     source: str
     line: int
     text: str
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)

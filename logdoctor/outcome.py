@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from logdoctor.model import PHASES, Evidence, Fact, Outcome
@@ -15,7 +15,7 @@ PROGRESS = frozenset(
 )  # fmt: skip
 """Kinds of facts that show that a start went on."""
 
-_FRONT_END = frozenset(("banner", "version", "arguments"))
+_FRONT_END = frozenset(("banner", "version"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +35,24 @@ class Course:
         return self.facts[self.ready_at].evidence if self.ready_at is not None else None
 
 
-def course(facts: Sequence[Fact]) -> Course:
-    """Judge a boot by its facts, in the order of their lines."""
-    ready_at = _ready(facts)
-    stop_at = _first(facts, _asked)
-    broke_at = _broke(facts, ready_at)
+def course(facts: Sequence[Fact], front_end: Collection[str] = ()) -> Course:
+    """Judge a boot by its facts, in the order of their lines.
+
+    `front_end` are the names of processes that show that this is a server, not an offline run.
+    """
+    ready_at = _ready(facts, front_end)
+    stop_at = _first(facts, _asked, -1 if ready_at is None else ready_at)
+    broke_at = _broke(facts) if ready_at is None else _died(facts, ready_at)
     outcome: Outcome
     if ready_at is not None:
-        went_down = _first(facts, _down, ready_at)
-        if (
-            broke_at is not None
-            and (stop_at is None or stop_at < ready_at or broke_at < stop_at)
-            and (went_down is None or broke_at <= went_down)
-        ):
-            outcome = "crashed"
-        elif went_down is not None or (stop_at is not None and stop_at > ready_at):
-            outcome = "stopped"
-        else:
-            outcome = "ready"
-    elif broke_at is not None and (stop_at is None or broke_at < stop_at):
-        outcome = "failed"
-    elif stop_at is not None or _first(facts, _down) is not None:
-        outcome = "stopped"
+        down_at = _first(facts, _down, ready_at)
+        outcome = "ready" if down_at is None else "stopped"
     else:
-        outcome = "incomplete"
-    if outcome == "stopped":
+        down_at = _first(facts, _down)
+        outcome = "incomplete" if down_at is None else "stopped"
+    if broke_at is not None and (stop_at is None or broke_at < stop_at):
+        outcome = "failed" if ready_at is None else "crashed"
+    else:
         broke_at = None
     return Course(facts, outcome, ready_at, stop_at, broke_at, _last_phase(facts, ready_at, broke_at))
 
@@ -87,10 +80,10 @@ def _down(fact: Fact) -> bool:
     )
 
 
-def _ready(facts: Sequence[Fact]) -> int | None:
+def _ready(facts: Sequence[Fact], front_end: Collection[str]) -> int | None:
     """The index of the fact that shows that the server serves."""
     pids = {fact.speaker.pid for fact in facts if fact.speaker.pid}
-    server = False
+    server = any(fact.speaker.process.partition("_")[0] in front_end for fact in facts)
     begun = False
     known_engine = any(fact.engine for fact in facts)
     process: str | None = None
@@ -123,7 +116,7 @@ def _ready(facts: Sequence[Fact]) -> int | None:
                 if not known_engine and not pids:
                     return i
         elif fact.kind == "ready":
-            if fact.fields.get("sign") == "server":
+            if fact.fields.get("sign") != "engine":
                 return i
             offline = i if offline is None else offline
         elif fact.kind == "stats":
@@ -137,40 +130,54 @@ def _ready(facts: Sequence[Fact]) -> int | None:
     return None
 
 
-def _broke(facts: Sequence[Fact], ready_at: int | None) -> int | None:
-    """The index of the first fact that shows that the boot broke, after it was ready or before."""
-    begin = -1 if ready_at is None else ready_at
-    if ready_at is not None and facts[ready_at].kind == "access":
-        begin = -1
-    last_progress: dict[str, int] = {}
+def _broke(facts: Sequence[Fact]) -> int | None:
+    """The index of the first fact that shows that a start broke off."""
+    last_progress = max((i for i, fact in enumerate(facts) if fact.kind in PROGRESS), default=-1)
     for i, fact in enumerate(facts):
-        if fact.kind in PROGRESS:
-            last_progress[fact.speaker.process] = i
-            last_progress["*"] = i
-    for i, fact in enumerate(facts):
-        if i <= begin:
-            continue
+        fields = fact.fields
         if fact.kind == "failure":
-            role = fact.fields.get("role")
+            role = fields.get("role")
             if role == "symptom":
                 return i
-            if role != "cause" or fact.fields.get("weak") or fact.fields.get("asked"):
-                continue
-            if ready_at is not None:
-                continue  # a server that serves goes down only with its engine; the wrapper says so
-            if last_progress.get("*", -1) < i:
+            # An error after which the start went on was caught, retried or worked around.
+            if role == "cause" and not fields.get("weak") and not fields.get("asked") and last_progress < i:
                 return i
         elif fact.kind == "exception":
-            if ready_at is not None:
-                if not fact.level and not fact.speaker.process and facts[ready_at].kind == "ready":
-                    return i  # an offline run's own traceback
-                continue
-            if last_progress.get("*", -1) < i:
+            if last_progress < i:
                 return i
-        elif (fact.kind == "start" and fact.fields.get("sign") == "usage-error") or (
-            fact.kind == "process_end" and fact.fields.get("exit_code", 1) != 0
-        ):
+        elif fact.kind == "start":
+            if fields.get("sign") == "usage-error":
+                return i
+        elif fact.kind == "process_end" and fields.get("exit_code", 1) != 0:
             return i
+    return None
+
+
+def _died(facts: Sequence[Fact], ready_at: int) -> int | None:
+    """The index of the fact that shows that a server that served has died.
+
+    A serving server survives errors; it is dead when its engine says so, or when it goes down after an error
+    though nobody asked.
+    """
+    down: int | None = None
+    error: int | None = None
+    offline = facts[ready_at].kind == "ready" and facts[ready_at].fields.get("sign") != "server"
+    for i in range(ready_at + 1, len(facts)):
+        fact = facts[i]
+        fields = fact.fields
+        if fact.kind == "process_end" and fields.get("exit_code", 1) != 0:
+            return i
+        if fact.kind == "failure":
+            if fields.get("fatal") and down is None:
+                return i
+            if fields.get("role") == "cause" and not fields.get("weak") and not fields.get("asked") and error is None:
+                error = i
+        elif fact.kind == "exception" and offline and not fact.level and down is None:
+            return i  # an offline run's own traceback
+        if down is None and _down(fact):
+            down = i
+            if error is not None:
+                return error
     return None
 
 

@@ -97,7 +97,7 @@ def verdict_of(boots: Sequence[Boot], findings: Sequence[Mapping[str, Any]]) -> 
 
 def evidence(one: Evidence) -> Plain:
     """A line as the report shows it."""
-    return {"input": safe(one.source), "line": one.line, "text": safe(one.text)}
+    return {"input": safe(one.source), "line": one.line, "text": safe(one.text), "said": safe(one.said or one.text)}
 
 
 def _said(said: Said | None) -> Plain | None:

@@ -77,14 +77,14 @@ def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator
         return
     sample = [line.rstrip(b"\r") for line in first.data[:CHECKED].split(b"\n")[:-1]]
     doubled = _doubled(sample)
-    width = _wrapped(sample, begins)
-    if not doubled and not width:
+    widths = _wrapped(sample, begins)
+    if not doubled and not widths:
         yield first
         yield from blocks
         return
-    yield _undo(first, doubled, width, begins)
+    yield _undo(first, doubled, widths, begins)
     for block in blocks:
-        yield _undo(block, doubled, width, begins)
+        yield _undo(block, doubled, widths, begins)
 
 
 CHECKED = 256 * 1024
@@ -100,27 +100,34 @@ def _doubled(lines: Sequence[bytes]) -> bool:
     return pairs >= 0.9 * (len(full) // 2)
 
 
-def _wrapped(lines: Sequence[bytes], begins: Callable[[str], bool]) -> int:
-    """The column at which a terminal wrapped the lines, or 0.
+def _wrapped(lines: Sequence[bytes], begins: Callable[[str], bool]) -> frozenset[int]:
+    """The widths at which a terminal cut the lines; empty where none did.
 
     A log has lines of hundreds of characters; where none passes one column, many fill it, and what follows
-    these is no new record, the column is a terminal's edge.
+    these is no new record, the column is a terminal's edge. Colours that were taken out later had counted:
+    lines with them are shorter by always the same.
     """
     texts = [line.decode("utf-8", "replace") for line in lines]
     widths = [len(text) for text in texts]
-    widest = max(widths, default=0)
-    if not 40 <= widest <= 400 or len(texts) < 8:
-        return 0
-    for edge in (widest, widest - 1):
-        at = [i for i, w in enumerate(widths[:-1]) if w == edge]
-        beyond = sum(1 for w in widths if w > edge)
-        goes_on = sum(1 for i in at if texts[i + 1].strip() and not begins(texts[i + 1]))
-        if len(at) >= 3 and beyond <= 0.02 * len(texts) and goes_on >= 0.6 * len(at):
-            return edge
-    return 0
+    edge = max(widths, default=0)
+    if not 40 <= edge <= 400 or len(texts) < 8:
+        return frozenset()
+    if widths.count(edge) < 3 and widths.count(edge - 1) >= 3:
+        edge -= 1  # one wide character
+    cut: dict[int, int] = {}
+    for width, following in zip(widths, texts[1:], strict=False):
+        if edge - _COLOURS <= width <= edge + 1 and following.strip() and not begins(following):
+            cut[width] = cut.get(width, 0) + 1
+    if cut.get(edge, 0) < 3 or cut[edge] < 0.6 * widths.count(edge):
+        return frozenset()
+    return frozenset(width for width, count in cut.items() if count >= 2)
 
 
-def _undo(block: Block, doubled: bool, width: int, begins: Callable[[str], bool]) -> Block:
+_COLOURS = 24
+"""Characters that the colours of a record's prefix take."""
+
+
+def _undo(block: Block, doubled: bool, widths: frozenset[int], begins: Callable[[str], bool]) -> Block:
     kept: list[bytes] = []
     numbers: list[int] = []
     previous: bytes | None = None
@@ -136,10 +143,10 @@ def _undo(block: Block, doubled: bool, width: int, begins: Callable[[str], bool]
         previous = raw
         line = raw.rstrip(b"\r")
         text = line.decode("utf-8", "replace")
-        if width and open_end and line.strip() and not begins(text):
+        if open_end and line.strip() and not begins(text):
             kept[-1] += line
         else:
             kept.append(line)
             numbers.append(number)
-        open_end = bool(width) and width - 1 <= len(text) <= width
+        open_end = len(text) in widths
     return Block(b"\n".join(kept) + b"\n", block.first, tuple(numbers))

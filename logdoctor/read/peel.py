@@ -32,6 +32,7 @@ class Peeler:
     """Peels the envelopes of one input; an ordinary-looking prefix only where most of its lines have it."""
 
     def __init__(self, envelopes: Sequence[Envelope]) -> None:
+        envelopes = sorted(envelopes, key=lambda e: e.last)
         self._wrappers = [e for e in envelopes if e.json]
         self._suffixes = [e for e in envelopes if e.suffix]
         self._always = [e for e in envelopes if not e.json and not e.suffix and e.trust == "always"]

@@ -125,9 +125,12 @@ class Reader:
     def _blocks(self) -> Iterator[Block]:
         cut = block_room.cut(self.stream.chunks())
         first = next(cut, None)
-        if first is None:
+        if first is None or not first.data:
+            self.binary = self.stream.bytes > 0
+            if self.binary:
+                self.troubles.append(Trouble(self.source, "is not text: it holds nothing but NUL bytes"))
             return
-        if first.data[:4096].count(0) > 0.1 * min(len(first.data), 4096):
+        if _binary(first.data[:4096]):
             self.binary = True
             self.troubles.append(Trouble(self.source, "is not text: no log was read"))
             for block in cut:
@@ -307,6 +310,7 @@ class Reader:
             "phases": failure.phases,
             "asked": failure.asked,
             "generic": failure.generic,
+            "fatal": failure.fatal,
             "phase": raised.phase if raised else "",
             "raised": raised is not None,
             "said": groups,
@@ -353,6 +357,15 @@ class Reader:
         )
 
 
+_CONTROLS = bytes(c for c in range(32) if c not in b"\t\n\r\x08\x0b\x0c\x1b")
+
+
+def _binary(head: bytes) -> bool:
+    """Whether the head of an input is no text in any encoding that a log has."""
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return controls > 0.05 * len(head)
+
+
 def _given(**fields: str) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value}
 
@@ -361,7 +374,7 @@ def _evidence(message: Message) -> Evidence:
     text = message.line.text
     if "\r" in text:
         text = next((part for part in text.split("\r") if message.text in part), message.text)
-    return Evidence(message.line.source, message.line.number, text[:TEXT])
+    return Evidence(message.line.source, message.line.number, text[:TEXT], message.text[:TEXT].strip())
 
 
 def _decode(raw: bytes) -> str:

@@ -43,18 +43,23 @@ class Stream:
     def chunks(self) -> Iterator[bytes]:
         """Yield the content as UTF-8 bytes; ends early, with a trouble, where it cannot be read on."""
         if self.content is not None:
-            yield from self._decoded(io.BytesIO(self.content))
+            yield from self._without_nuls(self._decoded(io.BytesIO(self.content)))
             return
         if self.name == STDIN:
-            yield from self._decoded(sys.stdin.buffer)
+            yield from self._without_nuls(self._decoded(sys.stdin.buffer))
             return
         with Path(self.name).open("rb", buffering=0) as file:
-            yield from self._decoded(file)
+            yield from self._without_nuls(self._decoded(file))
 
     def _raw(self, file: BinaryIO) -> Iterator[bytes]:
         while data := file.read(self.chunk):
             self.bytes += len(data)
             yield data
+
+    def _without_nuls(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Leave out NULs: a log that was truncated while it was written to begins with a hole of them."""
+        for data in chunks:
+            yield data.replace(b"\x00", b"") if b"\x00" in data else data
 
     def _decoded(self, file: BinaryIO) -> Iterator[bytes]:
         plain = self._decompressed(self._raw(file))

@@ -152,7 +152,7 @@ def _cause(cause: Plain, width: int) -> Iterator[Row]:
         width,
         "bold red",
     )
-    yield from _quote(cause["line"], cause["text"], width)
+    yield from _quote(cause["line"], cause["said"], width)
     yield from _wrapped(cause["why"], "  ", width)
     for number, fix in enumerate(cause["fix"], 1):
         yield from _wrapped(fix, f"  {number}. ", width)
@@ -163,12 +163,10 @@ def _cause(cause: Plain, width: int) -> Iterator[Row]:
 
 
 def _quote(line: int, text: str, width: int) -> Iterator[Row]:
-    """One line of the log, cut to fit: its end says more than its prefix."""
-    head = f"  line {line}: "
-    room = max(20, width - len(head))
+    """One line of the log, cut to two lines of ours."""
     text = " ".join(text.split())
-    shown = text if len(text) <= room else "…" + text[-(room - 1) :] if len(text) < 2 * room else text[: room - 1] + "…"
-    yield [(head, "dim"), (shown, "dim")]
+    room = max(40, 2 * (width - 12))
+    yield from _wrapped(text if len(text) <= room else text[: room - 1] + "…", f"  line {line}: ", width, "dim")
 
 
 def _facts(boot: Plain, width: int) -> Iterator[Row]:
@@ -260,7 +258,7 @@ def _finding(finding: Plain, width: int) -> Iterator[Row]:
     yield from _wrapped(finding["title"], f"  {finding['severity']:<7} ", width, style)
     yield from _wrapped(finding["message"], "          ", width)
     for one in finding["evidence"][:2]:
-        for row in _quote(one["line"], one["text"], width - 8):
+        for row in _quote(one["line"], one["said"], width - 8):
             yield [("        ", ""), *row]
     for fix in finding["fix"][:3]:
         yield from _wrapped(fix, "          → ", width)

@@ -1,0 +1,173 @@
+"""The program as people run it: exit status, streams, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import start
+from test_properties import BROKEN
+
+
+def run(*arguments: str, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the program in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "logdoctor", *arguments],
+        input=given,
+        capture_output=True,
+        env={**os.environ, **environment},
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log of a start that is ready."""
+    path = tmp_path / "server.log"
+    path.write_text(start())
+    return path
+
+
+def test_a_healthy_log_exits_with_0(log: Path) -> None:
+    """Nothing at or above --fail-on is exit status 0, and the card is on standard output."""
+    done = run("check", str(log))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"READY")
+
+
+def test_a_failed_start_exits_with_1(tmp_path: Path) -> None:
+    """A start that failed is exit status 1."""
+    path = tmp_path / "x.log"
+    path.write_text(BROKEN)
+    assert run("check", str(path)).returncode == 1
+
+
+def test_incomplete_is_1_unless_allowed(tmp_path: Path) -> None:
+    """A log that ends before the server is ready is exit status 1, and 0 with --allow-incomplete."""
+    path = tmp_path / "x.log"
+    path.write_text("\n".join(start().splitlines()[:9]) + "\n")
+    assert run("check", str(path)).returncode == 1
+    assert run("check", "--allow-incomplete", str(path)).returncode == 0
+
+
+def test_findings_count_from_fail_on(log: Path) -> None:
+    """--expect-version that is not met is an error: exit 1; --fail-on never makes it 0."""
+    assert run("check", str(log), "--expect-version", "0.30.0").returncode == 1
+    assert run("check", str(log), "--expect-version", "0.30.0", "--fail-on", "never").returncode == 0
+    assert run("check", str(log), LOGDOCTOR_EXPECT_VERSION="0.30.0").returncode == 1
+    assert run("check", str(log), "--expect-version", ">=0.31,<0.32").returncode == 0
+
+
+def test_standard_input_is_a_log() -> None:
+    """`-` reads standard input."""
+    done = run("check", "--format", "json", "-", given=start().encode())
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["inputs"][0]["name"] == "standard input"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda p: None, b"no such file"),
+        (lambda p: p.mkdir(), b""),
+        (lambda p: p.write_bytes(bytes(range(256)) * 100), b"not text"),
+        (lambda p: p.write_bytes(b""), b"empty"),
+        (lambda p: p.write_text("hello\n"), b""),
+        (lambda p: p.write_bytes(b"\x00" * 5000), b"not text"),
+    ],
+    ids=["missing", "folder", "binary", "empty", "foreign", "nuls"],
+)
+def test_bad_input_is_one_clear_line_and_exit_2(tmp_path: Path, make: object, words: bytes) -> None:
+    """What cannot be read, or is no engine's log, is exit status 2 with a line that says why; never a traceback."""
+    path = tmp_path / "thing"
+    make(path)  # type: ignore[operator]
+    done = run("check", str(path))
+    assert done.returncode == 2
+    assert words in done.stderr + done.stdout
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission_is_said(log: Path) -> None:
+    """A file that may not be read is exit status 2."""
+    log.chmod(0)
+    assert b"may not be read" in run("check", str(log)).stderr
+
+
+def test_one_bad_input_does_not_hide_the_good_ones(log: Path) -> None:
+    """The rest is still analysed; the exit status is 2."""
+    done = run("check", "--format", "json", str(log), str(log) + ".no")
+    assert done.returncode == 2
+    assert len(json.loads(done.stdout)["boots"]) == 1
+    assert b"no such file" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(log: Path) -> None:
+    """A broken pipe on standard output ends the program without a word."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "logdoctor", "facts", str(log)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.wait(timeout=30)
+
+
+def test_an_interrupt_ends_the_program_with_one_line() -> None:
+    """Ctrl-C is exit status 130 and one line on standard error."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "logdoctor", "check", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.strip() == b"logdoctor: interrupted"
+
+
+def test_mistyped_names_get_a_suggestion(log: Path) -> None:
+    """A command, option, format or kind that does not exist is exit status 2 and says what there is."""
+    assert b"'check'" in run("chek").stderr
+    assert run("check", "--format", "yaml", str(log)).returncode == 2
+    assert b"kv_cache" in run("facts", str(log), "--kind", "kv").stderr
+
+
+def test_facts_prints_every_fact_with_its_line(log: Path) -> None:
+    """`facts` shows line, kind, process, fields and the pattern that read it."""
+    out = run("facts", str(log), "--kind", "kv_cache").stdout.decode()
+    assert out.startswith("11: kv_cache [EngineCore] tokens=65536, request_tokens=8192, concurrency=8.0")
+
+
+def test_every_command_shows_an_example() -> None:
+    """The help of each command has an example that can be copied."""
+    import re
+
+    listed = run("--help").stdout.decode()
+    commands = re.findall(r"^  ([a-z][\w-]*)  ", listed.split("Commands:")[1], re.MULTILINE)
+    assert {"check", "facts", "lint"} <= set(commands)
+    for command in commands:
+        assert "Example: logdoctor" in run(command, "--help").stdout.decode(), command
+
+
+def test_last_looks_at_the_newest_boot_only(tmp_path: Path) -> None:
+    """--last leaves out earlier boots."""
+    path = tmp_path / "x.log"
+    path.write_text(BROKEN + start(second=300))
+    assert len(json.loads(run("check", "--format", "json", str(path)).stdout)["boots"]) == 2
+    assert len(json.loads(run("check", "--last", "--format", "json", str(path)).stdout)["boots"]) == 1
+
+
+def test_lint_is_clean() -> None:
+    """All that comes with logdoctor proves itself on the command line, too."""
+    done = run("lint", "--only", "kv.toml")
+    assert done.returncode == 0, done.stdout.decode()
