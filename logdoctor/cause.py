@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
+from logdoctor.expression import Missing, parse
 from logdoctor.knowledge import Failure, Knowledge
 from logdoctor.model import PHASES, Cause, Confidence, Fact, Incident
 from logdoctor.outcome import PROGRESS, Course
@@ -122,17 +124,26 @@ def _cause(fact: Fact, knowledge: Knowledge, engine: str, confidence: Confidence
     failure = knowledge.failure(fact.fields["kind"], engine)
     if failure is None:
         raise KeyError(fact.fields["kind"])
-    return Cause(
-        failure.kind,
-        failure.stage,
-        failure.title,
-        fact.speaker.process,
-        fact.evidence,
-        confidence,
-        " ".join(filled([failure.explanation], fact.fields["said"])),
-        filled(failure.fix, fact.fields["said"]),
-        failure.links,
-    )
+    return _cause_as(failure, fact, confidence)
+
+
+def _values(failure: Failure, captured: Mapping[str, str]) -> dict[str, object]:
+    """What was captured, and what the failure computes from it."""
+    numbers: dict[str, float] = {}
+    for name, text in captured.items():
+        with contextlib.suppress(ValueError):
+            numbers[name] = float(text.replace(",", ""))
+
+    def lookup(name: str) -> object:
+        if name in numbers:
+            return numbers[name]
+        raise Missing(name)
+
+    values: dict[str, object] = dict(captured)
+    for name, text in failure.compute.items():
+        with contextlib.suppress(Missing):
+            values[name] = numbers[name] = parse(text).value(lookup)
+    return values
 
 
 def filled(texts: Iterable[str], fields: Mapping[str, object]) -> tuple[str, ...]:
@@ -145,7 +156,10 @@ def filled(texts: Iterable[str], fields: Mapping[str, object]) -> tuple[str, ...
             found.append(text)  # a lone brace is just a brace
             continue
         if all(name in fields for name in needed):
-            found.append(text.format(**fields) if needed else text)
+            try:
+                found.append(text.format(**fields) if needed else text)
+            except (ValueError, TypeError):
+                continue  # a value that is not of the form that the text wants
         elif any(not name.isidentifier() for name in needed):
             found.append(text)
     return tuple(found)
@@ -231,6 +245,7 @@ def _from_symptom(course: Course, knowledge: Knowledge, engine: str) -> Cause | 
 
 
 def _cause_as(failure: Failure, fact: Fact, confidence: Confidence) -> Cause:
+    said = _values(failure, fact.fields["said"])
     return Cause(
         failure.kind,
         failure.stage,
@@ -238,7 +253,7 @@ def _cause_as(failure: Failure, fact: Fact, confidence: Confidence) -> Cause:
         fact.speaker.process,
         fact.evidence,
         confidence,
-        " ".join(filled([failure.explanation], fact.fields["said"])),
-        filled(failure.fix, fact.fields["said"]),
+        " ".join(filled([failure.explanation], said)),
+        filled(failure.fix, said),
         failure.links,
     )

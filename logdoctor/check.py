@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from logdoctor.boots import Boots, Life, engine_of, own_facts
 from logdoctor.cause import cause_of, in_phase, incidents_of
+from logdoctor.inputs import Group, expand, groups
 from logdoctor.knowledge import Knowledge, load
-from logdoctor.model import Boot, Input, Trouble
+from logdoctor.model import Boot, Fact, Input, Trouble
 from logdoctor.outcome import course
-from logdoctor.read.reader import Index, Reader
-from logdoctor.read.source import STDIN
+from logdoctor.mask import safe
+from logdoctor.read import blocks as block_room
+from logdoctor.read.reader import TEXT, Index, Reader
+from logdoctor.read.source import STDIN, Stream
 
 
 @dataclass(slots=True)
@@ -26,16 +31,13 @@ class Reading:
 
 
 def read(names: Sequence[str], knowledge: Knowledge | None = None) -> Reading:
-    """Read logs into boots. Inputs that cannot be read become troubles."""
-    known = knowledge or load()
-    index = Index(known)
+    """Read logs into boots: files, folders, globs. Inputs that cannot be read become troubles."""
+    index = Index(knowledge or load())
     reading = Reading()
-    for name in names:
-        try:
-            _read_one(name, index, reading)
-        except OSError as error:
-            reading.unread += 1
-            reading.troubles.append(Trouble(label(name), reason(error)))
+    files = expand(names, reading.troubles)
+    reading.unread = 0 if files else 1
+    for group in groups(files):
+        _read_group(group, index, reading)
     return reading
 
 
@@ -58,42 +60,73 @@ def reason(error: OSError) -> str:
 def read_text(text: str, index: Index, name: str = "log") -> Reading:
     """Read a log that is at hand as a text."""
     reading = Reading()
-    _boots_of(Reader(index, name, name, content=text.encode()), index, reading)
+    _boots_of([Reader(index, name, name, content=text.encode())], index, reading)
     return reading
 
 
-def _read_one(name: str, index: Index, reading: Reading) -> None:
-    if name != STDIN and Path(name).is_dir():
-        raise IsADirectoryError(name)
-    _boots_of(Reader(index, name, label(name)), index, reading)
+def _read_group(group: Group, index: Index, reading: Reading) -> None:
+    readers = []
+    for name in group.names:
+        try:
+            if name != STDIN:
+                with Path(name).open("rb"):  # a missing part shall not end the others
+                    pass
+            readers.append(Reader(index, name, label(name)))
+        except OSError as error:
+            reading.unread += 1
+            reading.troubles.append(Trouble(label(name), reason(error)))
+    if readers:
+        _boots_of(readers, index, reading, group.halves)
 
 
-def _boots_of(reader: Reader, index: Index, reading: Reading) -> None:
-    name = reader.source
-    boots = Boots(index.knowledge, name)
-    try:
-        for fact in reader.facts():
-            boots.add(fact)
-    except OSError as error:
-        reader.troubles.append(Trouble(name, f"{reason(error)}; what came before was read"))
+def _boots_of(readers: Sequence[Reader], index: Index, reading: Reading, halves: bool = False) -> None:
+    boots = Boots(index.knowledge, readers[-1].source)
+    streams = [_facts(reader, reading) for reader in readers]
+    for fact in by_clock(streams) if halves else chain.from_iterable(streams):
+        boots.add(fact)
+    for reader in readers:
+        reading.inputs.append(reader.input)
+        reading.troubles += reader.troubles
         if not reader.stream.bytes:
-            raise
-    reading.inputs.append(reader.input)
-    reading.troubles += reader.troubles
-    if not reader.stream.bytes:
-        reading.troubles.append(Trouble(name, "is empty"))
-    last = reader.last.time if reader.last else None
-    for life in boots.finish(reader.lines, last):
-        boot = _boot(life, index.knowledge)
+            reading.troubles.append(Trouble(reader.source, "is empty"))
+    times = [reader.last.time for reader in readers if reader.last and reader.last.time is not None]
+    place = {reader.source: number for number, reader in enumerate(readers)}
+    for life in boots.finish(readers[-1].lines, max(times, default=None)):
+        boot = _boot(life, index.knowledge, None if halves else place)
         if boot is not None:
             reading.boots.append(boot)
 
 
-def _boot(life: Life, knowledge: Knowledge) -> Boot | None:
+def _facts(reader: Reader, reading: Reading) -> Iterator[Fact]:
+    try:
+        yield from reader.facts()
+    except OSError as error:
+        reader.troubles.append(Trouble(reader.source, f"{reason(error)}; what came before was read"))
+        reading.unread += not reader.stream.bytes
+
+
+def by_clock(streams: Sequence[Iterator[Fact]]) -> Iterator[Fact]:
+    """Merge the streams of one start by their clocks; a line without a time goes with the one before it."""
+    timed: list[tuple[float, int, int, Fact]] = []
+    for number, stream in enumerate(streams):
+        facts = sorted(stream, key=lambda fact: fact.evidence.line)
+        # What stands before a stream's first clock goes with it; a stream without any is read behind the other.
+        now = next((fact.time for fact in facts if fact.time is not None), float("inf"))
+        for fact in facts:
+            now = fact.time if fact.time is not None else now
+            timed.append((now, number, fact.evidence.line, fact))
+    timed.sort(key=lambda one: one[:3])
+    yield from (one[3] for one in timed)
+
+
+def _boot(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -> Boot | None:
     engine = engine_of(life)
     if not engine:
         return None
-    facts = in_phase(sorted(own_facts(life, engine), key=lambda fact: fact.evidence.line))
+    facts = list(own_facts(life, engine))
+    if place is not None:
+        facts.sort(key=lambda fact: (place[fact.evidence.source], fact.evidence.line))
+    facts = in_phase(facts)
     settings = knowledge.engines[engine].settings
     seen = course(facts, settings.get("front_end", ()))
     return Boot(
@@ -112,5 +145,35 @@ def _boot(life: Life, knowledge: Knowledge) -> Boot | None:
         notices=tuple(life.notices),
         began=life.began,
         ended=life.ended,
-        ready_at=facts[seen.ready_at].time if seen.ready_at is not None else None,
+        ready_at=_time(facts, seen.ready_at),
     )
+
+
+def _time(facts: Sequence[Fact], index: int | None) -> float | None:
+    """The clock at a fact; where its line has none (a web server's has not), that of the line before."""
+    if index is None:
+        return None
+    return next((fact.time for fact in reversed(facts[: index + 1]) if fact.time is not None), None)
+
+
+def around(plain: dict[str, Any], lines: int) -> None:
+    """Put the lines around each cause into the report, as the log has them."""
+    for boot in plain["boots"]:
+        cause = boot["cause"]
+        if cause is None or cause["input"] == label(STDIN):
+            continue
+        found = []
+        first, last = max(1, cause["line"] - lines), cause["line"] + lines
+        for block in block_room.cut(Stream(cause["input"]).chunks()):
+            end = block.first + block.data.count(b"\n") - 1
+            if end < first:
+                continue
+            for offset, raw in enumerate(block.data.split(b"\n")):
+                number = block.first + offset
+                if first <= number <= last:
+                    found.append(
+                        {"line": number, "text": safe(raw.decode("utf-8", "backslashreplace").rstrip("\r"))[:TEXT]}
+                    )
+            if end >= last:
+                break
+        cause["context"] = found

@@ -68,56 +68,280 @@ def main(
     """Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change."""
 
 
+Logs = Annotated[
+    list[str],
+    typer.Argument(help="Log files, folders or globs, packed or not; - is standard input.", show_default=False),
+]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Form of the report.")]
+FailOnOption = Annotated[FailOn, typer.Option(help="Lowest severity that makes the exit status 1.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show all boots, all warnings, and what could not be judged.")
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status tells.")]
+RulesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--rules", help="Folder of rules of your own, beside those that come with logdoctor.", show_default=False
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="Expectations; else logdoctor.toml here or in a folder above.", show_default=False),
+]
+
+
+def _option(help: str, name: str) -> Any:
+    """An option that an environment variable may give, too."""
+    return typer.Option(help=help, envvar=f"LOGDOCTOR_{name.upper()}", show_default=False)
+
+
 @app.command(
     epilog="Example: logdoctor check server.log --expect-version 0.31.0    or: kubectl logs POD | logdoctor check -",
 )
 def check(
-    logs: Annotated[list[str], typer.Argument(help="Log files; - is standard input.", show_default=False)],
-    format: Annotated[Format, typer.Option("--format", "-f", help="Form of the report.")] = Format.terminal,
+    logs: Logs,
+    format: FormatOption = Format.terminal,
+    config: ConfigOption = None,
     expect_version: Annotated[
-        str,
+        str | None, _option("Version that must run: exact, or a specifier such as '>=0.31,<0.32'.", "expect_version")
+    ] = None,
+    expect_model: Annotated[str | None, _option("Model that must be served.", "expect_model")] = None,
+    expect_model_runner: Annotated[
+        str | None, _option("Model runner that must work: V1 or V2.", "expect_model_runner")
+    ] = None,
+    expect_attention_backend: Annotated[
+        str | None, _option("Attention backend that must be taken.", "expect_attention_backend")
+    ] = None,
+    expect_min_kv_tokens: Annotated[
+        int | None, _option("Tokens that the KV cache must hold.", "expect_min_kv_tokens")
+    ] = None,
+    expect_min_kv_gib: Annotated[float | None, _option("GiB that the KV cache must have.", "expect_min_kv_gib")] = None,
+    expect_min_concurrency: Annotated[
+        float | None, _option("Full-length requests that must fit at once.", "expect_min_concurrency")
+    ] = None,
+    expect_max_weights_gib: Annotated[
+        float | None, _option("GiB that the weights may take per rank.", "expect_max_weights_gib")
+    ] = None,
+    expect_max_startup_seconds: Annotated[
+        float | None, _option("Seconds that the start may take.", "expect_max_startup_seconds")
+    ] = None,
+    users: Annotated[int | None, _option("Users at once.", "users")] = None,
+    prompt_tokens: Annotated[int | None, _option("Tokens of a usual prompt.", "prompt_tokens")] = None,
+    output_tokens: Annotated[int | None, _option("Tokens of a usual answer.", "output_tokens")] = None,
+    shared_prefix_tokens: Annotated[
+        int | None, _option("Tokens that all prompts begin with.", "shared_prefix_tokens")
+    ] = None,
+    pin: Annotated[
+        Path | None,
         typer.Option(
-            help="Version that must run: exact, or a specifier such as '>=0.31,<0.32'.",
-            envvar="LOGDOCTOR_EXPECT_VERSION",
+            help="File that pins the version: uv.lock, requirements.txt, pyproject.toml, Dockerfile, compose file.",
+            show_default=False,
         ),
-    ] = "",
-    fail_on: Annotated[FailOn, typer.Option(help="Lowest severity that makes the exit status 1.")] = FailOn.error,
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Log of a good start to compare with.", show_default=False)
+    ] = None,
+    rules: RulesOption = None,
+    select: Annotated[list[str] | None, typer.Option(help="Judge by these rules only.", show_default=False)] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Do not judge by this rule.", show_default=False)] = None,
+    fail_on: FailOnOption = FailOn.error,
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="A log that ends before the server is ready is no failure.")
     ] = False,
     last: Annotated[bool, typer.Option("--last", help="Look at the newest boot only.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show all boots, all warnings, and what could not be judged.")
-    ] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status tells.")] = False,
+    context: Annotated[int, typer.Option(help="Lines of the log to show around a cause.", min=0, max=200)] = 0,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read server logs: the startup facts, what became of each start, why, and what to change."""
-    from logdoctor.check import read
+    given = dict(locals())
+    from logdoctor.check import around, read
     from logdoctor.judge import judge
+    from logdoctor.report import newest
     from logdoctor.report import report as build
-    from logdoctor.rule import folder, load_rules
 
     knowledge = _knowledge()
-    rules = load_rules([folder()], knowledge.kinds)
+    pack = _rules(knowledge, rules, select or (), ignore or ())
+    wanted = _config(config, pack, given, _pinned(pin, knowledge))
+    good = _baseline(baseline, knowledge)
     reading = read(logs, knowledge)
-    if reading.unread == len(logs):
+    if reading.unread and not reading.inputs:
         raise Stop("\n".join(f"{t.source}: {t.what}" for t in reading.troubles))
-    boots = reading.boots
-    if last:
-        from logdoctor.report import newest
-
-        boots = newest(boots)[-1:]
-    settings: dict[str, dict[str, Any]] = {"expect": {"version": expect_version} if expect_version else {}}
-    verdicts = list(judge(boots, rules, knowledge, settings))
+    boots = newest(reading.boots)[-1:] if last else reading.boots
+    kept = [rule for rule in pack if rule.name not in wanted.ignore]
+    verdicts = list(judge(boots, kept, knowledge, wanted.settings(), good))
     plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge)
+    if context:
+        around(plain, context)
+    plain["ignored"] = [{"rule": name, "reason": why} for name, why in wanted.ignore.items()]
     if not quiet:
         _print(plain, format, verbose, no_color)
+    for name in wanted.expired:
+        typer.echo(f"logdoctor: {wanted.file}: the reason to ignore {name} has expired; it counts again", err=True)
     if reading.unread:
         for trouble in reading.troubles:
             if trouble.line is None:
                 typer.echo(f"logdoctor: {trouble.source}: {trouble.what}", err=True)
     raise typer.Exit(2 if reading.unread or not boots else status(plain, fail_on.value, allow_incomplete))
+
+
+def _rules(knowledge: Any, packs: Sequence[Path] | None, select: Sequence[str], ignore: Sequence[str]) -> list[Any]:
+    """The rules that come with logdoctor and the user's own, less what was left out."""
+    from logdoctor.rule import folder, load_rules
+
+    rules = load_rules([folder(), *(packs or ())], knowledge.kinds)
+    known = [rule.name for rule in rules]
+    for name in (*select, *ignore):
+        if name not in known:
+            raise Stop(f"there is no rule {name!r}{_suggestion(name, known)}")
+    return [rule for rule in rules if (not select or rule.name in select) and rule.name not in ignore]
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _config(path: Path | None, rules: Sequence[Any], given: Mapping[str, Any], pinned: str) -> Any:
+    """Expectations: the file's, then the pin, then flags and environment variables."""
+    import datetime
+
+    from logdoctor import config
+    from logdoctor.rule import SETTINGS
+
+    found = path or config.find(Path.cwd())
+    wanted = config.load(found, [r.name for r in rules], datetime.date.today()) if found else config.Config()
+    flags: dict[str, dict[str, Any]] = {
+        "expect": {key: given[f"expect_{key}"] for key in SETTINGS["expect"] if given[f"expect_{key}"] is not None},
+        "traffic": {key: given[key] for key in SETTINGS["traffic"] if given[key] is not None},
+    }
+    if pinned:
+        flags["expect"].setdefault("version", pinned)
+    return wanted.with_given(flags)
+
+
+def _pinned(path: Path | None, knowledge: Any) -> str:
+    if path is None:
+        return ""
+    from logdoctor.pin import NoPin, pinned
+
+    settings = [engine.settings for engine in knowledge.engines.values()]
+    packages = [name for one in settings for name in one.get("packages", ())]
+    images = [name for one in settings for name in one.get("images", ())]
+    try:
+        return pinned(path, packages, images)
+    except NoPin as error:
+        raise Stop(str(error)) from None
+
+
+def _baseline(path: Path | None, knowledge: Any) -> Any:
+    """The newest boot of a good log."""
+    if path is None:
+        return None
+    return _newest_boot(str(path), knowledge)
+
+
+def _newest_boot(name: str, knowledge: Any) -> Any:
+    from logdoctor.check import read
+
+    reading = read([name], knowledge)
+    if not reading.boots:
+        why = "; ".join(t.what for t in reading.troubles) or "no log of an engine that logdoctor knows"
+        raise Stop(f"{name}: {why}")
+    return reading.boots[-1]
+
+
+@app.command(epilog="Example: logdoctor diff good.log server.log")
+def diff(
+    old: Annotated[str, typer.Argument(help="Log of the earlier start.", show_default=False)],
+    new: Annotated[str, typer.Argument(help="Log of the later start.", show_default=False)],
+    format: FormatOption = Format.terminal,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show also what is the same.")] = False,
+) -> None:
+    """Compare the newest starts of two logs: version, modes, settings, memory, seconds."""
+    from logdoctor.compare import compare, plain
+    from logdoctor.render import difference
+
+    knowledge = _knowledge()
+    before, after = _newest_boot(old, knowledge), _newest_boot(new, knowledge)
+    found = plain(compare(before, after, knowledge), before, after)
+    if format is Format.json:
+        from logdoctor.render.json import render as to_json
+
+        _write(to_json(found))
+    elif format is Format.markdown:
+        _write(difference.render_markdown(found))
+    else:
+        _write(difference.render(found, _width(), verbose))
+    raise typer.Exit(0)
+
+
+@app.command(epilog="Example: logdoctor learn good.log > logdoctor.toml")
+def learn(
+    log: Annotated[str, typer.Argument(help="Log of a good start; - is standard input.", show_default=False)],
+) -> None:
+    """Write expectations (logdoctor.toml) from a good start."""
+    from logdoctor.config import written
+    from logdoctor.learn import learnt
+
+    knowledge = _knowledge()
+    boot = _newest_boot(log, knowledge)
+    if boot.outcome not in ("ready", "stopped"):
+        raise Stop(f"{log}: this start is {boot.outcome}; expectations are learnt from a start that became ready")
+    sections, comments = learnt(boot, knowledge)
+    _write(written(sections, comments))
+
+
+@app.command(name="rules", epilog="Example: logdoctor rules --rules my-rules/")
+def list_rules(rules: RulesOption = None, format: FormatOption = Format.terminal) -> None:
+    """List all rules: name, severity, title, and what each reads."""
+    knowledge = _knowledge()
+    found = _rules(knowledge, rules, (), ())
+    if format is Format.json:
+        from logdoctor.render.json import render as to_json
+
+        keys = ("name", "topic", "severity", "title", "per", "file")
+        _write(
+            to_json(
+                {"schema": 1, "rules": [{**{k: getattr(r, k) for k in keys}, "needs": list(r.needs)} for r in found]}
+            )
+        )
+        return
+    for rule in sorted(found, key=lambda r: (r.topic, r.name)):
+        _write(f"{rule.name:<44} {rule.severity:<8} {rule.title}\n{'':<44} reads {', '.join(rule.needs)}")
+
+
+@app.command(epilog="Example: logdoctor explain kv-cache-too-small-for-max-model-len")
+def explain(
+    name: Annotated[str, typer.Argument(help="Kind of failure, or rule.", show_default=False)] = "",
+    every: Annotated[
+        bool, typer.Option("--list", help="List all kinds and rules, one a line, the name first.")
+    ] = False,
+    engine: Annotated[
+        str, typer.Option(help="Only for this engine, where several have the kind.", show_default=False)
+    ] = "",
+    rules: RulesOption = None,
+) -> None:
+    """Say what a kind of failure or a rule is, why it happens, how to fix it, which versions, with a sample."""
+    from logdoctor import explain as pages
+
+    knowledge = _knowledge()
+    pack = _rules(knowledge, rules, (), ())
+    if every:
+        for line in pages.listing(knowledge, pack):
+            _write(line)
+        return
+    if not name:
+        raise Stop("name a kind or a rule, or give --list")
+    page = pages.explain(name, knowledge, pack, engine)
+    if page is None:
+        near = pages.near(name, knowledge, pack)
+        raise Stop(f"there is no kind and no rule {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+    _write(page)
 
 
 def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> int:
@@ -146,12 +370,16 @@ def _print(plain: Mapping[str, Any], form: Format, verbose: bool, no_color: bool
     else:
         from logdoctor.render import terminal
 
-        tty = sys.stdout.isatty()
-        width = min(shutil.get_terminal_size((80, 24)).columns, 110) if tty else 80
-        if tty and not no_color and not os.environ.get("NO_COLOR"):
+        width = _width()
+        if sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR"):
             terminal.show(plain, sys.stdout, width, verbose)
         else:
             _write(terminal.render(plain, width, verbose))
+
+
+def _width() -> int:
+    """Columns to write in: the terminal's, or 80 where there is none."""
+    return min(shutil.get_terminal_size((80, 24)).columns, 110) if sys.stdout.isatty() else 80
 
 
 def _write(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -58,7 +59,7 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_ON_LISTS = ("min", "max", "sum", "count", "distinct", "first", "last")
+_ON_LISTS = ("min", "max", "sum", "count", "distinct", "first", "last", "join")
 _ON_VALUES = ("matches", "lower", "round", "abs", "satisfies", "known", "startswith", "endswith", "same_version")
 
 
@@ -84,7 +85,9 @@ def _no_lists(name: str) -> Sequence[Any]:
 def parse(text: str) -> Expression:
     """Parse an expression; raises ExpressionError with the place."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a regex in a text may look like an unknown escape
+            tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f"{text!r} is no expression: {error}") from None
     names: set[str] = set()
@@ -266,6 +269,8 @@ def _apply(function: str, values: list[Any]) -> Any:
         return _same_version(str(values[0]), str(values[1]))
     if function in ("first", "last"):
         return values[0 if function == "first" else -1]
+    if function == "join":
+        return ", ".join(dict.fromkeys(str(value) for value in values))
     if function == "abs":
         return abs(values[0])
     return round(values[0], int(values[1]) if len(values) > 1 else 0)

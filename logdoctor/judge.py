@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from logdoctor.expression import Lookup, Missing
 from logdoctor.knowledge import Knowledge
 from logdoctor.model import PHASES, Boot, Evidence, Fact, Severity, Verdict
-from logdoctor.rule import Clause, Let, Rule
+from logdoctor.rule import LIVE, Clause, Let, Rule
 from logdoctor.startup import Said, Startup, covers, startup
 
 CITED = 5
@@ -31,6 +32,7 @@ class Scene:
     baseline: Scene | None = None
     boots: int = 1
     facts_in: Sequence[Fact] | None = None
+    live: str = ""
     read: list[Evidence] = field(default_factory=list)
 
     @property
@@ -50,7 +52,7 @@ class Scene:
                 continue
             said: dict[object, Fact] = {}
             for number, fact in enumerate(facts):
-                who: object = (fact.speaker, fact.by) if fact.speaker.pid else number
+                who: object = (fact.evidence.source, fact.speaker, fact.by) if fact.speaker.pid else number
                 key = (who, fact.fields.get(kind.key) if kind.key else None)
                 if kind.combine == "first":
                     said.setdefault(key, fact)
@@ -128,6 +130,9 @@ class Scene:
             value = (engine.newest if name == "newest_covered" else engine.covers) if engine else None
         else:
             value = getattr(boot, name)
+            end = boot.cause.evidence if boot.cause is not None else boot.ready
+            if name == "outcome" and end is not None:
+                self.note(end)
         if value is None or value == "":
             raise Missing(f"boot.{name}")
         return value
@@ -169,6 +174,8 @@ class Scene:
 
     def could_be_seen(self, kind: str) -> bool:
         """Whether a line of this kind would stand in the log if there had been one."""
+        if kind.startswith(LIVE):
+            return kind in self.by_kind  # the question was asked and answered
         boot = self.boot
         if not any(fact.kind == "start" for fact in boot.facts):
             return False
@@ -195,8 +202,9 @@ def judge(
     knowledge: Knowledge,
     settings: Settings | None = None,
     baseline: Boot | None = None,
+    live: Mapping[str, Sequence[Fact]] | None = None,
 ) -> Iterator[Verdict]:
-    """Judge boots by rules, each in the scope that the rule asks for."""
+    """Judge boots by rules, each in the scope that the rule asks for; `live` holds what servers answered, by URL."""
     given = settings or {}
     base = Scene(baseline, knowledge, given) if baseline is not None else None
     scenes: list[Scene] = []
@@ -207,7 +215,11 @@ def judge(
         scene.boots = (last[key].boots + 1) if key in last else 1
         scenes.append(scene)
         last[key] = scene
+    servers = [_server(url, facts, list(last.values()), knowledge, given) for url, facts in (live or {}).items()]
     for rule in rules:
+        if rule.per == "live":
+            yield from (_judge(rule, scene) for scene in servers if _concerns(rule, scene))
+            continue
         if rule.per == "fleet":
             if scenes:
                 yield _judge(rule, _fleet(list(last.values())))
@@ -221,6 +233,30 @@ def judge(
                 yield from _per_process(rule, scene)
             else:
                 yield _judge(rule, scene)
+
+
+def _server(
+    url: str, facts: Sequence[Fact], newest: Sequence[Scene], knowledge: Knowledge, settings: Settings
+) -> Scene:
+    """One running server as a scene, with the newest boot of its log where it is clear which one that is."""
+    nothing = Boot(url, "", 0, 0, 0, facts[0].engine if facts else "", (), "", "")  # type: ignore[arg-type]
+    boots = [scene.boot for scene in newest]
+    port = urlsplit(url).port
+    near = [
+        boot for boot in boots if port and any(f.kind == "address" and f.fields.get("port") == port for f in boot.facts)
+    ]
+    chosen = boots if len(boots) == 1 else near
+    boot = chosen[0] if len(chosen) == 1 else nothing
+    return Scene(boot, knowledge, settings, facts_in=[*boot.facts, *facts], live=url)
+
+
+def _concerns(rule: Rule, scene: Scene) -> bool:
+    """Whether a rule speaks of the engine and the version that answer."""
+    answers = [fact for fact in scene.facts if fact.kind.startswith(LIVE)]
+    if rule.engines and not any(fact.engine in rule.engines for fact in answers):
+        return False
+    said = [str(fact.fields["version"]) for fact in answers if fact.kind == "live_version"]
+    return not rule.versions or not said or covers(rule.versions, said[-1])
 
 
 def _in_versions(rule: Rule, scene: Scene) -> bool:
@@ -284,6 +320,8 @@ def _judge(rule: Rule, scene: Scene) -> Verdict:
             except Missing:
                 continue  # what excuses it was not said
     boot = scene.boot
+    source = scene.live or boot.source
+    replica, number = ("", 0) if scene.live else (boot.replica, boot.number)
     outcome = "clear" if clear else "unknown" if missing else "fires"
     if outcome != "fires":
         return Verdict(
@@ -292,9 +330,9 @@ def _judge(rule: Rule, scene: Scene) -> Verdict:
             outcome,  # type: ignore[arg-type]
             rule.title,
             missing=tuple(missing) if outcome == "unknown" else (),
-            source=boot.source,
-            replica=boot.replica,
-            boot=boot.number,
+            source=source,
+            replica=replica,
+            boot=number,
         )
     fields = dict(matched[0].fields) if matched else {}
     evidence = _unique([*(fact.evidence for fact in matched[:CITED]), *cited, *scene.read])[:CITED]
@@ -302,7 +340,7 @@ def _judge(rule: Rule, scene: Scene) -> Verdict:
     process = matched[0].speaker.process if matched and rule.per == "process" else ""
     return Verdict(
         rule.name,
-        _severity(rule, scene),
+        _severity(rule, scene, lookup),
         "fires",
         rule.title,
         fill(rule.message),
@@ -311,9 +349,9 @@ def _judge(rule: Rule, scene: Scene) -> Verdict:
         rule.links,
         tuple(evidence),
         (),
-        boot.source,
-        boot.replica,
-        boot.number if rule.per != "fleet" else 0,
+        source,
+        replica,
+        number if rule.per != "fleet" else 0,
         process,
     )
 
@@ -322,9 +360,17 @@ def _unique(found: Sequence[Evidence]) -> list[Evidence]:
     return list(dict.fromkeys(found))
 
 
-def _severity(rule: Rule, scene: Scene) -> Severity:
+def _severity(rule: Rule, scene: Scene, lookup: Lookup) -> Severity:
     override = scene.settings.get("severity", {}).get(rule.name)
-    return override if override in ("error", "warning", "info") else rule.severity
+    if override in ("error", "warning", "info"):
+        return override  # type: ignore[no-any-return]
+    for where, severity in rule.severities:
+        try:
+            if where.value(lookup, scene.values):
+                return severity
+        except Missing:
+            continue
+    return rule.severity
 
 
 def _let(let: Let, scene: Scene, lookup: Lookup, cited: list[Evidence]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import regex
 
+from logdoctor.expression import ExpressionError, parse
 from logdoctor.model import PHASES
 
 ENGINES = Path(__file__).parent / "engines"
@@ -24,7 +25,21 @@ LEVELS = ("", "debug", "info", "warning", "error", "critical")
 READERS = ("python-repr", "namespace", "key-values")
 ROLES = ("cause", "symptom", "incident")
 ENVELOPE_GROUPS = frozenset(
-    {"process", "pid", "rank", "level", "time", "origin", "replica", "host", "stream", "repeat", "partial", "text"}
+    {
+        "process",
+        "pid",
+        "rank",
+        "level",
+        "time",
+        "origin",
+        "replica",
+        "host",
+        "stream",
+        "repeat",
+        "partial",
+        "text",
+        "trace",
+    }
 )
 
 
@@ -136,6 +151,7 @@ class Failure:
     generic: bool
     implies: str
     fatal: bool
+    compute: Mapping[str, str]
     wordings: tuple[Wording, ...]
     file: str
 
@@ -434,9 +450,23 @@ def _failure(table: Table, engine: str, file: str) -> Failure:
         generic=table.flag("generic"),
         implies=table.text("implies"),
         fatal=table.flag("fatal"),
+        compute=_computed(table),
         wordings=tuple(wordings),
         file=file,
     )
+
+
+def _computed(table: Table) -> dict[str, str]:
+    """Take `compute`: names of values that expressions make of what a wording captured."""
+    found = {}
+    for name, text in table.mapping("compute").items():
+        try:
+            parse(str(text))
+        except ExpressionError as error:
+            table.wrong(f"compute {name}: {error}")
+            continue
+        found[name] = str(text)
+    return found
 
 
 def _envelope(table: Table, engine: str, file: str) -> Envelope:

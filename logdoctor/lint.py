@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from logdoctor.check import read_text
 from logdoctor.judge import judge
 from logdoctor.knowledge import Benign, Envelope, Failure, Knowledge, KnowledgeError, Pattern, compiled, inspect
-from logdoctor.model import PHASES
+from logdoctor.model import PHASES, Evidence, Fact
 from logdoctor.read.extract import facts_of, hears
 from logdoctor.read.peel import Peeler
 from logdoctor.read.reader import Index
@@ -224,23 +224,35 @@ def _outcomes(rule: Rule) -> list[str]:
     ]
 
 
+def answers(said: Sequence[Mapping[str, Any]]) -> dict[str, list[Fact]]:
+    """What a server answered in a rule's test, as facts by its URL."""
+    url = "http://192.0.2.7:8000"
+    facts: list[Fact] = []
+    for one in said:
+        fields = {name: value for name, value in one.items() if name != "fact"}
+        facts.append(Fact(one["fact"], fields, Evidence(url, 0, f"{one['fact']} {fields}"), "test"))
+    return {url: facts} if facts else {}
+
+
 def _rule_test(rule: Rule, test: RuleTest, index: Index) -> list[str]:
     text = test.log.removeprefix("\n")
     reading = read_text(text, index)
-    if not reading.boots:
+    if not reading.boots and not test.live:
         return ["its log holds no boot of a known engine"]
     baseline = None
     settings = {key: value for key, value in test.settings.items() if isinstance(value, dict)}
     if "baseline" in test.settings:
         earlier = read_text(str(test.settings["baseline"]).removeprefix("\n"), index, "baseline").boots
         baseline = earlier[-1] if earlier else None
-    verdicts = list(judge(reading.boots, [rule], index.knowledge, settings, baseline))
+    verdicts = list(judge(reading.boots, [rule], index.knowledge, settings, baseline, answers(test.live)))
     firing = [v for v in verdicts if v.outcome == "fires"]
     outcome = "fires" if firing else "unknown" if any(v.outcome == "unknown" for v in verdicts) else "clear"
     if outcome != test.expect:
         missed = sorted({name for v in verdicts for name in v.missing})
         return [f"is {outcome}, not {test.expect}" + (f" (missing: {', '.join(missed)})" if missed else "")]
     wrong = []
+    if test.severity and {v.severity for v in firing} != {test.severity}:
+        wrong.append(f"is {', '.join(sorted({v.severity for v in firing})) or 'silent'}, not {test.severity}")
     if test.lines:
         cited = sorted({one.line for v in firing for one in v.evidence if one.source == "log"})
         if not set(test.lines) <= set(cited):

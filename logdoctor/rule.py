@@ -13,7 +13,9 @@ from logdoctor.expression import Expression, ExpressionError, parse
 from logdoctor.knowledge import Kind, KnowledgeError, Table
 from logdoctor.model import Severity
 
-SCOPES = ("process", "boot", "replica", "fleet")
+SCOPES = ("process", "boot", "replica", "fleet", "live")
+LIVE = "live_"
+"""How kinds of facts about a running server begin: only rules of scope `live` may read them."""
 BUNDLED = Path(__file__).parent / "rules"
 """Where the wheel carries the rules; a checkout has them beside the package."""
 
@@ -47,6 +49,8 @@ class RuleTest:
     lines: tuple[int, ...]
     settings: Mapping[str, Any]
     missing: tuple[str, ...]
+    live: tuple[Mapping[str, Any], ...] = ()
+    severity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Rule:
     unless: tuple[Clause, ...]
     tests: tuple[RuleTest, ...]
     file: str
+    severities: tuple[tuple[Expression, Severity], ...] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -160,9 +165,12 @@ def _rule(path: Path, place: Path, kinds: Mapping[str, Kind], errors: list[str])
         lets=tuple(lets),
         when=tuple(c for t in table.tables("when") if (c := _clause(t, kinds, known)) is not None),
         unless=tuple(c for t in table.tables("unless") if (c := _clause(t, kinds, known)) is not None),
-        tests=tuple(_test(t) for t in table.tables("test")),
+        tests=tuple(_test(t, kinds) for t in table.tables("test")),
         file=file,
+        severities=tuple(s for t in table.tables("severities") if (s := _severity(t, kinds, known)) is not None),
     )
+    if rule.per != "live" and (live := sorted(name for name in rule.needs if name.startswith(LIVE))):
+        table.wrong(f'reads {live[0]}: what a running server answers is only in the scope per = "live"')
     if not data.get("when"):
         table.wrong("when is missing: a rule needs a condition")
     of_facts = {field for clause in rule.when if clause.fact for field in kinds[clause.fact].fields}
@@ -225,16 +233,41 @@ def _let(name: str, table: Table, kinds: Mapping[str, Kind]) -> Let | None:
     return Let(name, fact, where, take) if take is not None else None
 
 
-def _test(table: Table) -> RuleTest:
+def _severity(table: Table, kinds: Mapping[str, Kind], known: frozenset[str]) -> tuple[Expression, Severity] | None:
+    """Another severity where an expression holds; the first of several counts."""
+    where = _expression(table, "where", kinds, known, "", required=True)
+    severity = table.text("severity", required=True, among=("error", "warning", "info"))
+    return (where, severity) if where is not None and severity else None  # type: ignore[return-value]
+
+
+def _answers(table: Table, kinds: Mapping[str, Kind]) -> tuple[Mapping[str, Any], ...]:
+    """What a server answered in a test: facts of live kinds, each `{ fact = "live_door", path = "/metrics", … }`."""
+    table.seen.add("live")
+    found = []
+    for one in table.data.get("live", []):
+        kind = kinds.get(str(one.get("fact"))) if isinstance(one, dict) else None
+        if kind is None or not kind.name.startswith(LIVE):
+            table.wrong(f"live holds {one!r}, which is no fact of a live kind")
+            continue
+        for name in one:
+            if name != "fact" and name not in kind.fields:
+                table.wrong(f"live: {kind.name} has no field {name!r}{_near(name, kind.fields)}")
+        found.append(one)
+    return tuple(found)
+
+
+def _test(table: Table, kinds: Mapping[str, Kind]) -> RuleTest:
     lines = table.data.get("lines", [])
     table.seen.add("lines")
     return RuleTest(
         table.text("name", required=True),
         table.text("expect", required=True, among=("fires", "clear", "unknown")),
-        table.text("log", required=True),
+        table.text("log", required="live" not in table.data),
         tuple(n for n in lines if isinstance(n, int)),
         table.mapping("settings"),
         table.texts("missing"),
+        _answers(table, kinds),
+        table.text("severity", among=("", "error", "warning", "info")),
     )
 
 

@@ -130,7 +130,7 @@ def test_an_interrupt_ends_the_program_with_one_line() -> None:
     )
     time.sleep(2)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err.strip() == b"logdoctor: interrupted"
 

@@ -18,7 +18,10 @@ def test_the_corpus_is_read_rightly(engine: str, least: float) -> None:
     """At least 99 % of all fields of the corpus are right, and no log makes the tool fail."""
     tool = f"{sys.executable} -m logdoctor"
     done = subprocess.run(
-        [sys.executable, str(SCORER), "--engine", engine, "--tool", tool, "--min", str(least)], capture_output=True, text=True, cwd=ROOT
+        [sys.executable, str(SCORER), "--engine", engine, "--tool", tool, "--min", str(least)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
     )
     assert re.search(r"[1-9]\d* cases, 0 could not be run", done.stdout), done.stdout
     assert done.returncode == 0, done.stdout

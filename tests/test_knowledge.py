@@ -102,6 +102,6 @@ where = "{where}"
 def test_a_mistyped_rule_is_refused_with_a_suggestion(tmp_path: Path, name: str, where: str, complaint: str) -> None:
     """A rule that names what does not exist, or is no sentence of the language, is a load error."""
     (tmp_path / "my-rule.toml").write_text(RULE.format(name=name, where=where))
-    with pytest.raises(KnowledgeError, match="my-rule.toml") as caught:
+    with pytest.raises(KnowledgeError, match=r"my-rule\.toml") as caught:
         load_rules([tmp_path], KNOWLEDGE.kinds)
     assert complaint in str(caught.value)

@@ -154,7 +154,7 @@ class Peeler:
         found = {"text": inner.rstrip("\r\n")}
         for group, paths in envelope.json.items():
             value = next((v for path in paths if (v := _at(data, path)) is not None), None)
-            if group != "text" and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            if group not in ("text", "trace") and isinstance(value, (str, int, float)) and not isinstance(value, bool):
                 found[group] = str(value)
         return envelope, found
 
@@ -168,8 +168,13 @@ class Peeler:
                 wrapped = self._wrapped(rest)
                 if wrapped is not None:
                     envelope, data, inner = wrapped
+                    for path in envelope.json.get("trace", ()):
+                        trace = _at(data, path)
+                        if isinstance(trace, str) and "\n" in trace:
+                            inner = f"{inner.rstrip()}\n{trace}"
+                            break
                     for group, paths in envelope.json.items():
-                        if group == "text":
+                        if group in ("text", "trace"):
                             continue
                         for path in paths:
                             value = _at(data, path)

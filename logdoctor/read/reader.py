@@ -245,7 +245,7 @@ class Reader:
                 return
         if not seen and raised is None:
             return
-        known = False
+        said: list[Fact] = []
         tried: set[str] = set()
         engines = (message.engine, COMMON)
         failures: dict[str, Fact] = {}
@@ -262,9 +262,10 @@ class Reader:
                 if pattern.levels and message.level not in pattern.levels:
                     continue
                 names = self.index.knowledge.engines[pattern.engine].names
-                for fields in facts_of(pattern, text, self.index.knowledge.kinds, names):
-                    known = True
-                    yield self._fact(pattern, fields, message)
+                said += [
+                    self._fact(pattern, fields, message)
+                    for fields in facts_of(pattern, text, self.index.knowledge.kinds, names)
+                ]
             for failure, wording in wanted.wordings:
                 if message.engine and failure.engine not in engines:
                     continue
@@ -273,6 +274,8 @@ class Reader:
                     earlier = failures.get(f"{failure.engine}:{failure.kind}")
                     if earlier is None or (earlier.fields.get("weak") and not wording.weak):
                         failures[f"{failure.engine}:{failure.kind}"] = fact
+        # Where a line begins a life, what else it says belongs to that life.
+        yield from sorted(said, key=lambda fact: fact.kind != "start")
         yield from failures.values()
         if raised is None:
             raised = exception(text.strip())
@@ -283,7 +286,7 @@ class Reader:
                 message,
             )
             return
-        if known or failures:
+        if said or failures:
             return
         level = message.level
         warns = _WARNS.search(text[:600])

@@ -131,7 +131,7 @@ def _boot(report: Plain, boot: Plain, width: int, verbose: bool) -> Iterator[Row
     yield from _wrapped(f"{where} · {lines}{which}{phase}", "", width, "dim")
     if boot["cause"]:
         yield []
-        yield from _cause(boot["cause"], width)
+        yield from _cause(boot["cause"], width, boot["input"])
     yield []
     yield from _facts(boot, width)
     if any(key in boot["memory"] for key, _, _ in _ACCOUNT[1:]) and len(boot["memory"]) > 1:
@@ -141,18 +141,24 @@ def _boot(report: Plain, boot: Plain, width: int, verbose: bool) -> Iterator[Row
     if findings:
         yield []
         for finding in findings:
-            yield from _finding(finding, width)
+            if finding["severity"] == "info" and not verbose:
+                yield from _wrapped(f"{finding['title']} ({finding['rule']})", "  info    ", width, "blue")
+            else:
+                yield from _finding(finding, width)
     yield from _rest(boot, width, verbose)
 
 
-def _cause(cause: Plain, width: int) -> Iterator[Row]:
+def _cause(cause: Plain, width: int, source: str) -> Iterator[Row]:
     yield from _wrapped(
         cause["title"] + ("" if cause["confidence"] == "certain" else f"  ({cause['confidence']})"),
         "  ",
         width,
         "bold red",
     )
-    yield from _quote(cause["line"], cause["said"], width)
+    yield from _quote(cause["line"], cause["said"], width, "" if cause["input"] == source else cause["input"])
+    for one in cause.get("context", ()):
+        mark = ">" if one["line"] == cause["line"] else " "
+        yield [(f"  {mark} {one['line']:>6} ", "dim"), (one["text"][: width - 11], "" if mark == ">" else "dim")]
     yield from _wrapped(cause["why"], "  ", width)
     for number, fix in enumerate(cause["fix"], 1):
         yield from _wrapped(fix, f"  {number}. ", width)
@@ -162,11 +168,16 @@ def _cause(cause: Plain, width: int) -> Iterator[Row]:
     ]
 
 
-def _quote(line: int, text: str, width: int) -> Iterator[Row]:
+def _quote(line: int, text: str, width: int, source: str = "") -> Iterator[Row]:
     """One line of the log, cut to two lines of ours."""
     text = " ".join(text.split())
     room = max(40, 2 * (width - 12))
-    yield from _wrapped(text if len(text) <= room else text[: room - 1] + "…", f"  line {line}: ", width, "dim")
+    yield from _wrapped(
+        text if len(text) <= room else text[: room - 1] + "…",
+        f"  line {line}{f' of {source}' if source else ''}: ",
+        width,
+        "dim",
+    )
 
 
 def _facts(boot: Plain, width: int) -> Iterator[Row]:
