@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import regex
 
-from logdoctor.knowledge import Kind, Knowledge
+from logdoctor.knowledge import Engine, Kind, Knowledge
 from logdoctor.model import PHASES, Boot, Fact, Notice, Speaker
 
 EVENTS = 300
@@ -181,6 +181,8 @@ class Boots:
         if not life.heads and not life.engine_heads:
             # A log may begin in mid-life: a head after lines of a serving server is a new start.
             return life.ready or bool(life.over and life.furthest >= 0)
+        if sign == "usage-error" and life.heads[-1:] and life.heads[-1].fields.get("sign") == sign:
+            return life.heads[-1].by == fact.by  # the usage and the error behind it are one
         same = [h for h in life.heads if h.speaker == fact.speaker]
         if life.over and (life.ready or not same or sign != "arguments"):
             return True
@@ -244,7 +246,7 @@ def _ends(fact: Fact) -> bool:
     return fact.kind == "exception" and not fact.level  # it reached the top of a process
 
 
-def engine_of(life: Life) -> str:
+def engine_of(life: Life, engines: Mapping[str, Engine] | None = None) -> str:
     """Name the engine that most facts of a life speak for, where no head said it."""
     if life.engine:
         return life.engine
@@ -252,6 +254,14 @@ def engine_of(life: Life) -> str:
     for fact in life.facts:
         if fact.engine:
             votes[fact.engine] = votes.get(fact.engine, 0) + 1
+    if not votes:
+        # Nothing but bare lines: the names of their processes, and the files of a traceback, can still tell.
+        for fact in life.facts:
+            for name, engine in (engines or {}).items():
+                if fact.speaker.process.startswith(tuple(engine.settings.get("processes", ()))) or any(
+                    f"/{package}/" in str(fact.fields.get("path", "")) for package in engine.settings.get("modules", ())
+                ):
+                    votes[name] = votes.get(name, 0) + 1
     return max(votes, key=lambda name: votes[name], default="")
 
 

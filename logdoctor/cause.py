@@ -39,9 +39,14 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
         if chosen:
             return _cause(_best_line(chosen), knowledge, engine, "certain")
     weak = [f for _, f in standing if f.fields.get("weak")]
-    if weak:
-        return _cause(weak[0], knowledge, engine, "likely")
     unknown = _unrecognised(course, begin)
+    if weak:
+        # What was said where it broke outweighs what was said, and survived, long before.
+        broke = facts[course.broke_at].evidence.line if course.broke_at is not None else 0
+        best = next((f for f in weak if f.evidence.line >= broke), weak[0])
+        # That a process vanished is no news after an error that nobody knows.
+        if not (best.fields.get("fatal") and unknown and unknown.evidence.line < best.evidence.line):
+            return _cause(best, knowledge, engine, "likely")
     if unknown is not None:
         return unknown
     early = [
@@ -57,7 +62,10 @@ def _best_line(heard: Sequence[Fact]) -> Fact:
     first = heard[0]
     end = first.evidence.said[-24:]
     same = [f for f in heard if f.by == first.by and f.speaker == first.speaker and f.evidence.said.endswith(end)]
-    return next((f for f in same if f.fields.get("raised")), first)
+    best = next((f for f in same if f.fields.get("raised")), first)
+    near = [f for f in heard if f.by == first.by and f.speaker == first.speaker and f.fields.get("raised")]
+    # The same error further up the chain may say more: the address, the file.
+    return next((f for f in near if len(f.fields["said"]) > len(best.fields["said"])), best)
 
 
 def incidents_of(course: Course, knowledge: Knowledge, engine: str) -> tuple[Incident, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from logdoctor.boots import Boots, Life, engine_of, own_facts
 from logdoctor.cause import cause_of, in_phase, incidents_of
+from logdoctor.derive import derived, with_lives
 from logdoctor.inputs import Group, expand, groups
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.model import Boot, Fact, Input, Trouble
@@ -91,10 +92,9 @@ def _boots_of(readers: Sequence[Reader], index: Index, reading: Reading, halves:
             reading.troubles.append(Trouble(reader.source, "is empty"))
     times = [reader.last.time for reader in readers if reader.last and reader.last.time is not None]
     place = {reader.source: number for number, reader in enumerate(readers)}
-    for life in boots.finish(readers[-1].lines, max(times, default=None)):
-        boot = _boot(life, index.knowledge, None if halves else place)
-        if boot is not None:
-            reading.boots.append(boot)
+    lives = boots.finish(readers[-1].lines, max(times, default=None))
+    found = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
+    reading.boots += with_lives([boot for boot in found if boot is not None])
 
 
 def _facts(reader: Reader, reading: Reading) -> Iterator[Fact]:
@@ -119,8 +119,8 @@ def by_clock(streams: Sequence[Iterator[Fact]]) -> Iterator[Fact]:
     yield from (one[3] for one in timed)
 
 
-def _boot(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -> Boot | None:
-    engine = engine_of(life)
+def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -> Boot | None:
+    engine = engine_of(life, knowledge.engines)
     if not engine:
         return None
     facts = list(own_facts(life, engine))
@@ -136,7 +136,7 @@ def _boot(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -> 
         first_line=life.first_line,
         last_line=life.last_line,
         engine=engine,
-        facts=tuple(facts),
+        facts=(*facts, *derived(facts, engine, settings.get("stats_interval"))),
         outcome=seen.outcome,
         last_phase=seen.last_phase,
         ready=seen.ready,

@@ -64,6 +64,7 @@ class Field:
     name: str
     type: str
     doc: str
+    over: str = "last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Sample:
     gives: Mapping[str, Any]
     phase: str = ""
     level: str = "error"
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ class Pattern:
     reader: str
     rename: Mapping[str, str]
     periodic: bool
+    common: str
+    common_gives: Mapping[str, Any]
     levels: tuple[str, ...]
     samples: tuple[Sample, ...]
     file: str
@@ -130,6 +134,7 @@ class Wording:
     regex: str
     levels: tuple[str, ...]
     weak: bool
+    within: tuple[str, ...]
     samples: tuple[Sample, ...]
 
 
@@ -177,9 +182,11 @@ class Envelope:
     engine: str
     regex: str
     starts: str
+    holds: str
     time: tuple[str, ...]
     record: bool
     glue: str
+    holds_glued: tuple[str, ...]
     levels: Mapping[str, str]
     trust: str
     suffix: bool
@@ -343,6 +350,7 @@ def _samples(table: Table, key: str = "sample") -> tuple[Sample, ...]:
                 gives=one.mapping("gives"),
                 phase=one.text("phase", among=("", *PHASES)),
                 level=one.text("level", among=LEVELS) if "level" in one.data else "error",
+                within=one.text("within"),
             )
         )
     return tuple(found)
@@ -359,6 +367,7 @@ def _kinds(path: Path, errors: list[str]) -> dict[str, Kind]:
                 field_name,
                 inner.text("type", required=True, among=("int", "float", "text", "bool", "any")),
                 inner.text("doc", required=True),
+                inner.text("over", among=("", "last", "max", "mean", "sum")) or "last",
             )
             inner.close()
         kinds[name] = Kind(
@@ -393,6 +402,8 @@ def _pattern(table: Table, engine: str, file: str, kinds: Mapping[str, Kind], na
         reader=table.text("reader", among=("", *READERS)),
         rename=table.mapping("rename"),
         periodic=table.flag("periodic"),
+        common=table.text("common"),
+        common_gives=table.mapping("common_gives"),
         levels=table.texts("levels", among=LEVELS),
         samples=_samples(table),
         file=file,
@@ -414,6 +425,8 @@ def _pattern(table: Table, engine: str, file: str, kinds: Mapping[str, Kind], na
             table.wrong(f"canonical {field} names {vocabulary!r}, which engine.toml does not have under [names]")
     if not pattern.samples:
         table.wrong("has no sample")
+    if pattern.common and not (len(pattern.contains) == 1 and pattern.common.startswith(pattern.contains[0])):
+        table.wrong("common must begin with the one literal of contains")
     return pattern
 
 
@@ -428,6 +441,7 @@ def _failure(table: Table, engine: str, file: str) -> Failure:
                 regex=one.pattern("regex"),
                 levels=one.texts("levels", among=LEVELS),
                 weak=one.flag("weak"),
+                within=one.texts("within"),
                 samples=_samples(one),
             )
         )
@@ -476,9 +490,11 @@ def _envelope(table: Table, engine: str, file: str) -> Envelope:
         engine=engine,
         regex=table.pattern("regex", required=not fields),
         starts=table.text("starts"),
+        holds=table.text("holds"),
         time=table.texts("time"),
         record=table.flag("record"),
         glue=table.pattern("glue"),
+        holds_glued=table.texts("holds_glued"),
         levels=table.mapping("levels"),
         trust=table.text("trust", among=("", "always", "file")) or "always",
         suffix=table.flag("suffix"),

@@ -112,6 +112,8 @@ def _failure_sample(failure: Failure, sample: Any, rivals: list[Failure]) -> lis
             wrong.append(
                 f"is not heard in: {sample.line}" + (f"\n{reach(wording.regex, sample.line)}" if wording.regex else "")
             )
+        elif wording.within and not any(place in sample.within for place in wording.within):
+            wrong.append(f"within {sample.within!r} of the sample is none of the wording's places")
         elif wording.levels and sample.level not in wording.levels:
             wrong.append(f"level {sample.level!r} of the sample is not among the wording's levels")
         elif sample.gives:
@@ -130,7 +132,9 @@ def _failure_sample(failure: Failure, sample: Any, rivals: list[Failure]) -> lis
         for wording in rival.wordings:
             if wording.levels and sample.level not in wording.levels:
                 continue
-            if wording.weak:
+            if wording.weak or bool(wording.within) != bool(sample.within):
+                continue  # frames outrank words
+            if wording.within and not any(place in sample.within for place in wording.within):
                 continue
             if hears(wording, sample.line):
                 wrong.append(f"{rival.engine}:{rival.kind} hears it too: {sample.line}")

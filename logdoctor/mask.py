@@ -72,8 +72,8 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def visible(text: str) -> str:
-    """Show control characters as escapes; a tab is a space."""
-    text = text.replace("\t", " ")
+    """Show control characters as escapes; tabs and newlines are spaces."""
+    text = text.replace("\t", " ").replace("\n", " ")
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text)
 
 

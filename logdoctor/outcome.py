@@ -51,7 +51,7 @@ def course(facts: Sequence[Fact], front_end: Collection[str] = ()) -> Course:
         down_at = _first(facts, _down)
         outcome = "incomplete" if down_at is None else "stopped"
     if broke_at is not None and (stop_at is None or broke_at < stop_at):
-        outcome = "failed" if ready_at is None else "crashed"
+        outcome = "crashed" if ready_at is not None or _ran(facts, broke_at) else "failed"
     else:
         broke_at = None
     return Course(facts, outcome, ready_at, stop_at, broke_at, _last_phase(facts, ready_at, broke_at))
@@ -179,6 +179,17 @@ def _died(facts: Sequence[Fact], ready_at: int) -> int | None:
             if error is not None:
                 return error
     return None
+
+
+def _ran(facts: Sequence[Fact], broke_at: int) -> bool:
+    """Whether it had been running, in a log that begins in mid-life: its last words are those of a serving engine."""
+    return not any(fact.kind in _HEADS for fact in facts) and any(
+        fact.kind == "failure" and fact.fields.get("fatal") and fact.fields.get("role") == "symptom"
+        for fact in facts[broke_at:]
+    )
+
+
+_HEADS = frozenset(("start", "phase", "weights", "kv_cache", "kv_memory", "progress", "checkpoint"))
 
 
 def _last_phase(facts: Sequence[Fact], ready_at: int | None, broke_at: int | None) -> str:

@@ -25,6 +25,15 @@ FACTS = (
 )
 UNKNOWN_NOTICES = 20
 """Distinct unknown warnings that a report lists per boot."""
+SERIES = {
+    "running": "running",
+    "waiting": "waiting",
+    "kv_usage_percent": "kv_usage_percent",
+    "prompt_tps": "prompt_tokens_per_second",
+    "generation_tps": "generation_tokens_per_second",
+}
+"""Columns of a boot's time series behind `seconds`, and the fields of `stats` that they come from."""
+SERIES_ROWS = 400
 
 Plain = dict[str, Any]
 
@@ -59,12 +68,31 @@ def report(
         "live": [],
         "findings": findings,
         "unjudged": [
-            {"rule": v.rule, "boot": v.boot, "replica": safe(v.replica), "missing": list(v.missing)}
+            {
+                "rule": v.rule,
+                "input": safe(v.source),
+                "replica": safe(v.replica),
+                "boot": v.boot,
+                "missing": list(v.missing),
+            }
             for v in verdicts
             if v.outcome == "unknown"
         ],
+        "clear": _clear(verdicts),
         "troubles": [{"input": safe(t.source), "line": t.line, "what": safe(t.what)} for t in troubles],
     }
+
+
+def _clear(verdicts: Sequence[Verdict]) -> list[Plain]:
+    """The rules that were judged and found nothing, by what they were judged on."""
+    scopes: dict[tuple[str, str, int], dict[str, None]] = {}
+    for v in verdicts:
+        if v.outcome == "clear":
+            scopes.setdefault((safe(v.source), safe(v.replica), v.boot), {})[v.rule] = None
+    return [
+        {"input": source, "replica": replica, "boot": boot, "rules": list(rules)}
+        for (source, replica, boot), rules in scopes.items()
+    ]
 
 
 def newest(boots: Sequence[Boot]) -> list[Boot]:
@@ -115,6 +143,11 @@ def _said(said: Said | None) -> Plain | None:
 def _boot(boot: Boot, knowledge: Knowledge) -> Plain:
     said = startup(boot.facts, knowledge.engines.get(boot.engine))
     engine = knowledge.engines.get(boot.engine)
+    clocks = {
+        fact.evidence: round(fact.time - boot.began, 3)
+        for fact in boot.facts
+        if fact.kind == "phase" and fact.time is not None and boot.began is not None and fact.time >= boot.began
+    }
     plain: Plain = {
         "input": safe(boot.source),
         "replica": safe(boot.replica),
@@ -139,6 +172,7 @@ def _boot(boot: Boot, knowledge: Knowledge) -> Plain:
                 "seconds": step.seconds,
                 "line": step.evidence.line,
                 **({"detail": safe(step.detail)} if step.detail else {}),
+                **({"ends": clocks[step.evidence]} if step.evidence in clocks else {}),
             }
             for step in said.timeline
         ],
@@ -148,7 +182,57 @@ def _boot(boot: Boot, knowledge: Knowledge) -> Plain:
         "seconds": _span(boot.began, boot.ended),
     }
     _engines_note(plain, said)
+    rows, count = _series(boot)
+    if rows:
+        plain["series"] = {"columns": ["seconds", *SERIES], "rows": rows, "lines": count}
     return plain
+
+
+def _series(boot: Boot) -> tuple[list[list[float | None]], int]:
+    """What the statistics lines say over time, in seconds since the boot began; engines of one moment are added up.
+
+    Where there are more than SERIES_ROWS moments, neighbours become one row: peaks are kept, rates are averaged.
+    """
+    found: dict[float, dict[object, list[float | None]]] = {}
+    count = 0
+    for fact in boot.facts:
+        if fact.kind != "stats" or fact.time is None:
+            continue
+        values = [fact.fields.get(field) for field in SERIES.values()]
+        if any(value is not None for value in values):
+            count += int(fact.fields.get("count", 1))  # of a long log many lines are one fact
+            # Several engines report within one second; the last word of each counts, what it leaves out stays.
+            row = found.setdefault(fact.time, {}).setdefault(fact.fields.get("engine"), [None] * len(values))
+            row[:] = [old if value is None else value for old, value in zip(row, values, strict=True)]
+    if not found:
+        return [], 0
+    times = sorted(found)
+    began = min(boot.began, times[0]) if boot.began is not None else times[0]
+    rows = [[round(time - began, 3), *_together(list(found[time].values()))] for time in times]
+    step = -(-len(rows) // SERIES_ROWS)
+    return [_folded(rows[at : at + step]) for at in range(0, len(rows), step)], count
+
+
+def _together(engines: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """One moment of several engines: requests and rates add up, of the pools the fullest counts."""
+    together: list[float | None] = []
+    for name, column in zip(SERIES, zip(*engines, strict=True), strict=True):
+        known = [value for value in column if value is not None]
+        value = (max(known) if name == "kv_usage_percent" else sum(known)) if known else None
+        together.append(round(value, 3) if value is not None else None)
+    return together
+
+
+def _folded(rows: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """Several moments as one row."""
+    if len(rows) == 1:
+        return list(rows[0])
+    folded: list[float | None] = [rows[0][0]]
+    for name, column in zip(SERIES, list(zip(*rows, strict=True))[1:], strict=True):
+        known = [value for value in column if value is not None]
+        value = (sum(known) / len(known) if name.endswith("_tps") else max(known)) if known else None
+        folded.append(round(value, 3) if value is not None else None)
+    return folded
 
 
 def _engines_note(plain: Plain, said: Startup) -> None:

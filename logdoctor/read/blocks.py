@@ -30,11 +30,9 @@ class Block:
         return self.numbers[index] if self.numbers is not None else self.first + index
 
 
-def plain(data: bytes) -> bytes:
-    """Remove colours and other terminal sequences."""
-    if b"\x1b" in data or b"#033" in data:
-        data = _ANSI.sub(b"", data)
-    return data
+def plain(data: bytes, octal: bool = True) -> bytes:
+    """Remove colours and other terminal sequences; with `octal` also those whose ESC syslog wrote as #033."""
+    return _ANSI.sub(b"", data) if b"\x1b" in data or (octal and b"#033[" in data) else data
 
 
 def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
@@ -43,7 +41,10 @@ def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
     carry: list[bytes] = []
     held = 0
     overlong: list[int] = []
+    octal: bool | None = None
     for chunk in chunks:
+        if octal is None:
+            octal = b"#033" in chunk  # syslog writes all of a log so, or nothing
         end = chunk.rfind(b"\n")
         if end < 0:
             if held < LONGEST_LINE:
@@ -60,7 +61,7 @@ def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
         rest = chunk[end + 1 :]
         carry, held = ([rest], len(rest)) if rest else ([], 0)
         lines = data.count(b"\n")
-        yield Block(plain(data), number, cut=tuple(overlong))
+        yield Block(plain(data, octal), number, cut=tuple(overlong))
         overlong = []
         number += lines
     if carry:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,14 +12,33 @@ from typing import Any
 from logdoctor.knowledge import Kind, Pattern
 from logdoctor.read.extract import scale, typed
 
+FEW = 48
+"""Lines of one pattern in a block that become a fact each; more are put together."""
+BUCKETS = 2
+"""Facts that many lines of one pattern in a block become."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a block said in lines of one pattern: the fields, a count, and where the first of them stands."""
+    """What a block said in lines of one pattern: the fields, and where the line stands that shows it best."""
 
     pattern: Pattern
     offset: int
     fields: dict[str, Any]
+    key: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Periodic:
+    """A periodic pattern, compiled for bytes. `whole` has no groups, so that a match is its text."""
+
+    pattern: Pattern
+    kind: Kind
+    fields: re.Pattern[bytes]
+    whole: re.Pattern[bytes]
+    keys: tuple[str, ...]
+    common: bytes
+    uncommon: re.Pattern[bytes] | None
 
 
 class Fold:
@@ -29,51 +49,154 @@ class Fold:
         self._kinds = kinds
 
     @cached_property
-    def _compiled(self) -> list[tuple[Pattern, list[bytes], re.Pattern[bytes]]]:
-        return [
-            (p, [literal.encode() for literal in p.contains], re.compile(_anywhere(p.regex).encode(), re.MULTILINE))
-            for p in self._patterns
-        ]
+    def _periodic(self) -> list[_Periodic]:
+        return [_compile(pattern, self._kinds[pattern.fact]) for pattern in self._patterns]
 
-    def facts(self, data: bytes, begin: int, end: int) -> Iterator[Folded]:
-        """Yield the facts of the periodic lines between two offsets, by the offset of the first line of each."""
+    def facts(
+        self, data: bytes, begin: int, end: int, seen: Container[int], known: Container[tuple[str, bytes]]
+    ) -> list[Folded]:
+        """Give the facts of the periodic lines between two offsets, by offset.
+
+        `seen` holds the indices of the patterns whose literals are in the data; keys that are in `known` need no
+        evidence any more, their offset is -1.
+        """
         found: list[Folded] = []
-        for pattern, gates, expression in self._compiled:
-            if not any(data.find(gate, begin, end) >= 0 for gate in gates):
-                continue
-            kind = self._kinds[pattern.fact]
-            if not kind.by:
-                for match in expression.finditer(data, begin, end):
-                    found.append(Folded(pattern, match.start(), self._fields(pattern, kind, match.groupdict())))
-                continue
-            counts: dict[tuple[bytes | None, ...], list[int]] = {}
-            groups = [g for g in kind.by if g in expression.groupindex]
-            picked = [expression.groupindex[g] for g in groups]
-            for match in expression.finditer(data, begin, end):
-                key = tuple(match.group(i) for i in picked)
-                seen = counts.get(key)
-                if seen is None:
-                    counts[key] = [1, match.start()]
-                else:
-                    seen[0] += 1
-            for key, (count, offset) in counts.items():
-                fields = self._fields(pattern, kind, dict(zip(groups, key, strict=True)))
-                found.append(Folded(pattern, offset, {**fields, "count": count}))
-        found.sort(key=lambda one: one.offset)
-        yield from found
+        for index, one in enumerate(self._periodic):
+            if index in seen:
+                found += _counted(one, data, begin, end, known) if one.kind.by else _measured(one, data, begin, end)
+        found.sort(key=lambda folded: folded.offset)
+        return found
 
-    def _fields(self, pattern: Pattern, kind: Kind, captured: Mapping[str, bytes | None]) -> dict[str, Any]:
-        fields: dict[str, Any] = dict(pattern.constants)
-        for name, raw in captured.items():
-            if raw is None or name not in kind.fields:
-                continue
-            value = typed(kind, name, raw.decode("utf-8", "backslashreplace"))
-            if value is not None:
-                fields[name] = scale(value, pattern.scale[name]) if name in pattern.scale else value
-        return fields
+    def index_of(self, pattern: Pattern) -> int:
+        """The index that stands for a pattern in `seen`."""
+        return self._patterns.index(pattern)
 
 
-def _anywhere(pattern: str) -> str:
-    """The same regex for a line that still has its envelope."""
-    pattern = pattern.removeprefix("^")
-    return pattern[:-1] + r"\r?$" if pattern.endswith("$") and not pattern.endswith("\\$") else pattern
+def _compile(pattern: Pattern, kind: Kind) -> _Periodic:
+    text = pattern.regex.removeprefix("^")  # the line still has its envelope
+    if text.endswith("$") and not text.endswith("\\$"):
+        text = text[:-1] + r"\r?$"
+    fields = re.compile(text.encode(), re.MULTILINE)
+    whole = re.compile(re.sub(rb"\(\?P<\w+>", b"(?:", text.encode()), re.MULTILINE)
+    keys = tuple(name for name in kind.by if name in fields.groupindex)
+    common = pattern.common.encode()
+    uncommon = None
+    if common:
+        gate = pattern.contains[0].encode()
+        uncommon = re.compile(re.escape(gate) + b"(?!" + re.escape(common[len(gate) :]) + b")")
+    return _Periodic(pattern, kind, fields, whole, keys, common, uncommon)
+
+
+def _counted(
+    one: _Periodic, data: bytes, begin: int, end: int, known: Container[tuple[str, bytes]]
+) -> Iterator[Folded]:
+    """Count lines by the values of their keys."""
+    name = one.pattern.name
+    if not one.keys:
+        count = len(one.whole.findall(data, begin, end))
+        if count and (name, name.encode()) in known:
+            yield Folded(one.pattern, -1, {"count": count}, name.encode())
+        elif count and (first := one.whole.search(data, begin, end)) is not None:
+            yield Folded(one.pattern, first.start(), {**one.pattern.constants, "count": count}, name.encode())
+        return
+    if one.uncommon is not None and (ordinary := data.count(one.common, begin, end)) > FEW:
+        if (name, one.common) in known:
+            yield Folded(one.pattern, -1, {"count": ordinary}, one.common)
+        else:
+            fields = {**one.pattern.constants, **one.pattern.common_gives, "count": ordinary}
+            yield Folded(one.pattern, data.find(one.common, begin, end), fields, one.common)
+        texts = Counter(_uncommon(one, one.uncommon, data, begin, end))
+        yield from _by_text(one, texts, data, begin, end, known)
+        return
+    if set(one.keys) == set(one.fields.groupindex):
+        # What a match says is its keys: equal texts are equal keys, and few.
+        yield from _by_text(one, Counter(one.whole.findall(data, begin, end)), data, begin, end, known)
+        return
+    counts: dict[bytes, list[Any]] = {}
+    picked = [one.fields.groupindex[key] for key in one.keys]
+    for match in one.fields.finditer(data, begin, end):
+        text = b"\0".join(match.group(i) or b"" for i in picked)
+        seen = counts.get(text)
+        if seen is None:
+            counts[text] = [1, match]
+        else:
+            seen[0] += 1
+    for text, (count, match) in counts.items():
+        if (name, text) in known:
+            yield Folded(one.pattern, -1, {"count": count}, text)
+        else:
+            fields = _fields(one, {key: match[key] for key in one.keys})
+            yield Folded(one.pattern, match.start(), {**fields, "count": count}, text)
+
+
+def _uncommon(one: _Periodic, expression: re.Pattern[bytes], data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    """The texts of the lines that are not the ordinary ones."""
+    for hit in expression.finditer(data, begin, end):
+        start = data.rfind(b"\n", begin, hit.start()) + 1
+        stop = data.find(b"\n", hit.end(), end)
+        match = one.whole.search(data, max(start, begin), stop if stop >= 0 else end)
+        if match is not None:
+            yield match[0]
+
+
+def _by_text(
+    one: _Periodic, texts: Mapping[bytes, int], data: bytes, begin: int, end: int, known: Container[tuple[str, bytes]]
+) -> Iterator[Folded]:
+    for text, count in texts.items():
+        if (one.pattern.name, text) in known:
+            yield Folded(one.pattern, -1, {"count": count}, text)
+        elif (match := one.fields.match(text)) is not None:
+            fields = _fields(one, {key: match[key] for key in one.keys})
+            yield Folded(one.pattern, data.find(text, begin, end), {**fields, "count": count}, text)
+
+
+def _measured(one: _Periodic, data: bytes, begin: int, end: int) -> Iterator[Folded]:
+    """Read lines of numbers: each by itself where they are few, in some groups where they are many."""
+    rows = one.fields.findall(data, begin, end)
+    if len(rows) <= FEW:
+        for match in one.fields.finditer(data, begin, end):
+            yield Folded(one.pattern, match.start(), _fields(one, match.groupdict()))
+        return
+    size = -(-len(rows) // BUCKETS)
+    at = begin
+    for first in range(0, len(rows), size):
+        found = one.fields.search(data, at, end)
+        if found is not None:
+            yield Folded(one.pattern, found.start(), _together(one, rows[first : first + size]))
+        at = begin + (end - begin) * (first + size) // len(rows)  # about where the next group begins
+
+
+def _together(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> dict[str, Any]:
+    """Put lines together as the vocabulary says."""
+    fields: dict[str, Any] = dict(one.pattern.constants)
+    for name, column in zip(one.fields.groupindex, zip(*rows, strict=True), strict=True):
+        field = one.kind.fields.get(name)
+        if field is None or field.type not in ("int", "float"):
+            continue
+        values = list(map(float, filter(None, column)))
+        if not values:
+            continue
+        if field.over == "max":
+            value = max(values)
+        elif field.over == "sum":
+            value = sum(values)
+        elif field.over == "mean":
+            value = sum(values) / len(values)
+        else:
+            value = values[-1]
+        if name in one.pattern.scale:
+            value = scale(value, one.pattern.scale[name])
+        fields[name] = int(value) if field.type == "int" else round(value, 3)
+    return {**fields, "count": len(rows)}
+
+
+def _fields(one: _Periodic, captured: Mapping[str, bytes | None]) -> dict[str, Any]:
+    pattern, kind = one.pattern, one.kind
+    fields: dict[str, Any] = dict(pattern.constants)
+    for name, raw in captured.items():
+        if raw is None or name not in kind.fields:
+            continue
+        value = typed(kind, name, raw.decode("utf-8", "backslashreplace"))
+        if value is not None:
+            fields[name] = scale(value, pattern.scale[name]) if name in pattern.scale else value
+    return fields

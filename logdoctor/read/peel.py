@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Envelope, compiled
 from logdoctor.model import Line, Message, Speaker
 from logdoctor.read.clock import seconds
 
+_SAMPLE = 60
+"""Lines of an input's head that show which ordinary prefixes it has."""
+_SHORTEST = 40
+"""Characters of the shortest text that can hold another record behind its own."""
 _DEEPEST = 8
 """Envelopes around one message; nobody nests more."""
 
@@ -38,91 +41,84 @@ class Peeler:
         self._always = [e for e in envelopes if not e.json and not e.suffix and e.trust == "always"]
         self._ordinary = [e for e in envelopes if not e.json and not e.suffix and e.trust == "file"]
         self._prefixes = self._always
-        self._chain: tuple[Envelope, ...] = ()
+        self._by_first: dict[str, list[Envelope]] = {}
         self._glued = [e for e in envelopes if e.record and e.glue]
         self.replicas = False
         self.json = False
 
     def learn(self, texts: Sequence[str]) -> None:
         """Look at the head of an input: which ordinary prefixes do most of its lines have?"""
-        full = [text for text in texts if text.strip()][:400]
+        full = [text for text in texts if text.strip()][:_SAMPLE]
+        rests = [self._rests(text) for text in full]
         trusted = []
         for envelope in self._ordinary:
             pattern = compiled(envelope.regex)
-            fitting = 0
-            for text in full:
-                rest = text
-                for _ in range(3):
-                    if pattern.match(rest):
-                        fitting += 1
-                        break
-                    peeled = self._one(rest, self._always)
-                    if peeled is None:
-                        break
-                    rest = rest[peeled[1].end() :]
+            fitting = sum(any(pattern.match(rest) for rest in one) for one in rests)
             if len(full) >= 5 and fitting >= 0.6 * len(full):
                 trusted.append(envelope)
-        self._prefixes = [*self._always, *trusted]
-        for text in full:
-            message = next(self.messages(Line("", 0, text)), None)
-            if message is not None and message.speaker.replica:
-                self.replicas = True
+        if trusted:
+            self._prefixes = [*self._always, *trusted]
+            self._by_first = {}
         self.json = sum(text.startswith("{") for text in full) > 0.05 * len(full)
+        self.replicas = any(message.speaker.replica for text in full for message in self.messages(Line("", 0, text)))
+
+    def _rests(self, text: str) -> list[str]:
+        """What is left of a text after none, one and two envelopes."""
+        rests = [text]
+        while len(rests) < 3:
+            found = self._one(rests[-1])
+            if found is None:
+                break
+            rests.append(rests[-1][found[1].end() :])
+        return rests
 
     def begins(self, text: str) -> bool:
         """Tell whether a record of its own starts here."""
-        return self._one(text, self._prefixes) is not None or (text.startswith("{") and self._wrapped(text) is not None)
+        return self._one(text) is not None or (text.startswith("{") and self._wrapped(text) is not None)
 
     def messages(self, line: Line) -> Iterator[Message]:
-        """Yield the messages of one line: several where records were glued together."""
-        text = line.text
-        if "\r" in text or "\x0b" in text:
-            column = 0
-            for part in text.replace("\x0b", "\r").split("\r"):
-                if part.strip():
-                    yield from self._split(line, part, column)
-                column += len(part) + 1
+        """Yield the messages of one line: several where records or progress bars were glued together."""
+        yield from self._parts(line, line.text, 0)
+
+    def _parts(self, line: Line, text: str, column: int) -> Iterator[Message]:
+        """Read what carriage returns part; the prefix of the first part is that of all."""
+        if "\r" not in text and "\x0b" not in text:
+            yield from self._peel(line, text, column)
             return
-        yield from self._split(line, text, 0)
+        first: Message | None = None
+        for part in text.replace("\x0b", "\r").split("\r"):
+            for message in self._peel(line, part, column) if part.strip() else ():
+                if first is None:
+                    first = message
+                else:
+                    speaker = first.speaker
+                    outer = {"replica": speaker.replica, "process": speaker.process, "pid": speaker.pid}
+                    message = _inherit(message, outer, first.engine, first.time)
+                if message.text.strip():
+                    yield message
+            column += len(part) + 1
 
-    def _split(self, line: Line, text: str, column: int) -> Iterator[Message]:
-        """Cut where another record begins in the middle of the text."""
-        if len(text) > 60 and not self._holds_json(text):
-            for envelope in self._glued:
-                starts = [m.start() for m in compiled(envelope.glue).finditer(text, 1)]
-                if not starts:
-                    continue
-                head = self._one(text, self._prefixes)
-                # What a nesting of prefixes owns is no cut: look only behind the first record's own text.
-                first = self._body(text) if head else 0
-                cuts = [0, *(at for at in starts if at > first), len(text)]
-                if len(cuts) > 2:
-                    for begin, end in pairwise(cuts):
-                        yield from self._peel(line, text[begin:end].rstrip(), column + begin)
-                    return
-        yield from self._peel(line, text, column)
+    def _next_record(self, text: str) -> int:
+        """Where another record begins in the middle of a text; 0 where none does."""
+        if len(text) < _SHORTEST:
+            return 0
+        found = 0
+        for envelope in self._glued:
+            if envelope.holds_glued and not any(word in text for word in envelope.holds_glued):
+                continue
+            match = compiled(envelope.glue).search(text, 1)
+            if match and (not found or match.start() < found):
+                found = match.start()
+        return found
 
-    def _holds_json(self, text: str) -> bool:
-        """Whether the text is a JSON wrapper: a record inside its strings is no second record."""
-        at = text.find("{")
-        if at < 0 or not self._wrappers or '"' not in text:
-            return False
-        inner = text[self._body(text) :]
-        return inner.startswith("{") and self._wrapped(inner) is not None
-
-    def _body(self, text: str) -> int:
-        at = 0
-        for _ in range(_DEEPEST):
-            found = self._one(text[at:], self._prefixes)
-            if found is None or found[1].end() == 0:
-                break
-            at += found[1].end()
-        return at
-
-    def _one(self, text: str, envelopes: Sequence[Envelope]) -> tuple[Envelope, Any] | None:
+    def _one(self, text: str) -> tuple[Envelope, Any] | None:
+        """Find the envelope at the beginning of a text."""
         first = text[:1]
-        for envelope in envelopes:
-            if envelope.starts and first not in envelope.starts:
+        possible = self._by_first.get(first)
+        if possible is None:
+            possible = self._by_first[first] = [e for e in self._prefixes if not e.starts or first in e.starts]
+        for envelope in possible:
+            if envelope.holds and envelope.holds not in text:
                 continue
             match = compiled(envelope.regex).match(text)
             if match and match.end():
@@ -189,16 +185,14 @@ class Peeler:
                     if envelope.engine != COMMON:
                         engine = envelope.engine
                     inner = inner.rstrip("\r\n")
-                    if "\n" in inner:
+                    if "\n" in inner or "\r" in inner:
                         for one in inner.split("\n"):
-                            for message in self._peel(line, _strip(one), column):
+                            for message in self._parts(line, _strip(one), column):
                                 yield _inherit(message, found, engine, time)
                         return
                     rest = _strip(inner)
-                    if "\r" in rest:
-                        rest = rest.rpartition("\r")[2] or rest
                     continue
-            prefix = self._one(rest, self._prefixes)
+            prefix = self._one(rest)
             if prefix is None:
                 break
             envelope, match = prefix
@@ -213,6 +207,9 @@ class Peeler:
             if envelope.engine != COMMON and not (envelope.vague and "rank" not in found):
                 engine = envelope.engine
             rest = rest[match.end() :]
+        following = self._next_record(rest)
+        behind = rest[following:] if following else ""
+        rest = rest[:following].rstrip() if following else rest
         for envelope in self._suffixes:
             match = compiled(envelope.regex).search(rest)
             if match:
@@ -231,6 +228,10 @@ class Peeler:
             engine,
             column,
         )
+        if behind:
+            outer = {"replica": found["replica"]} if "replica" in found else {}
+            for message in self._peel(line, behind, column + len(text) - len(behind)):
+                yield _inherit(message, outer, "", None)
 
 
 def _note(found: dict[str, str], group: str, value: str, envelope: Envelope) -> None:
@@ -251,11 +252,13 @@ def _note(found: dict[str, str], group: str, value: str, envelope: Envelope) -> 
 
 def _inherit(message: Message, found: Mapping[str, str], engine: str, time: float | None) -> Message:
     speaker = message.speaker
+    outer, inner = found.get("replica", ""), speaker.replica
+    replica = f"{outer}/{inner}" if outer and inner and outer not in inner.split("/") else inner or outer
     return Message(
         message.line,
         message.text,
         Speaker(
-            speaker.replica or found.get("replica", ""),
+            replica,
             speaker.process or found.get("process", ""),
             speaker.pid or found.get("pid", ""),
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import regex
 
@@ -34,6 +34,10 @@ _MARKS = (
 )
 _SEVERE = ("warning", "error", "critical")
 _WARNS = regex.compile(r"(?:^|\s)(?P<class>[A-Z]\w*Warning): ")
+_NEVER_A_CAUSE = ("Warning", "CancelledError", "GeneratorExit")
+"""Ends of the names of exceptions that are warnings, or that only say that something else ended a task."""
+KNOWN = 2_000
+"""Distinct periodic lines of a life whose first place is remembered."""
 TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
@@ -71,15 +75,15 @@ class Index:
             for i, t in enumerate(texts)
             if t in folded and not wordings.get(t) and t not in _MARKS and all(p.periodic for p in patterns[t])
         )
+        self.bare_error = texts.index("Error\n")
+        self.folded = {i: [self.fold.index_of(p) for p in self.wanted[i].patterns] for i in self.hot}
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
         self.benign = [(b, b.contains) for b in knowledge.benign]
         self.frames = {f: phase for engine in knowledge.engines.values() for f, phase in engine.frames.items()}
 
-    def scanner(self, everything: bool) -> Scanner:
-        """Make a scanner for the literals; without the hot ones, which are folded block by block."""
-        return Scanner(
-            [t.encode() if everything or i not in self.hot else b"\x00never\x00" for i, t in enumerate(self.texts)]
-        )
+    def scanner(self, folding: bool) -> Scanner:
+        """Make a scanner for the literals; of those of folded lines, one occurrence per block is enough."""
+        return Scanner({i: t.encode() for i, t in enumerate(self.texts)}, self.hot if folding else ())
 
 
 class Reader:
@@ -99,6 +103,7 @@ class Reader:
         self._peeler = Peeler(index.knowledge.envelopes)
         self._open: dict[Speaker, Traceback] = {}
         self._overlong = 0
+        self._known_folds: dict[tuple[str, bytes], Fact] = {}
 
     @property
     def input(self) -> Input:
@@ -114,7 +119,7 @@ class Reader:
             if scanner is None:
                 # Periodic lines can be folded in bulk only where each is a plain line of one server.
                 folding = not (self._peeler.replicas or self._peeler.json or block.numbers is not None)
-                scanner = self.index.scanner(everything=not folding)
+                scanner = self.index.scanner(folding)
             yield from self._block(block, scanner, folding)
         self.troubles[:0] = self.stream.troubles
         if self._overlong:
@@ -144,6 +149,16 @@ class Reader:
         data = block.data
         self._overlong += len(block.cut)
         hits = scanner.hits(data)
+        periodic: set[int] = set()
+        if folding:
+            for _, i in hits:
+                if i in self.index.folded:
+                    periodic.update(self.index.folded[i])
+            hits = [hit for hit in hits if hit[1] not in self.index.hot]
+        if self.index.bare_error in {i for _, i in hits}:
+            # "500 Internal Server Error" ends a line of the access log, not a traceback.
+            bare = self.index.bare_error
+            hits = [hit for hit in hits if hit[1] != bare or data[hit[0] - 7 : hit[0]] != b"Server "]
         at = 0
         index = 0  # of the line that begins at `at`
         folded = 0
@@ -175,26 +190,39 @@ class Reader:
                 seen.add(hits[position][1])
                 position += 1
             if folding and seen & self.index.starts and begin > folded:
-                yield from self._fold(data, folded, begin, block, folded_index)
+                yield from self._fold(data, folded, begin, block, folded_index, periodic)
                 folded, folded_index = begin, index
+                self._known_folds.clear()  # a new life has its own evidence
             yield from self._line(data[begin:end], block.number(index), seen)
             at, index = end + 1, index + 1
         if folding:
-            yield from self._fold(data, folded, len(data), block, folded_index)
+            yield from self._fold(data, folded, len(data), block, folded_index, periodic)
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         if lines:
             self.lines = max(self.lines, block.number(lines - 1))
             self._remember_last(data, block.number(lines - 1))
 
-    def _fold(self, data: bytes, begin: int, end: int, block: Block, index: int) -> Iterator[Fact]:
-        for fold in self.index.fold.facts(data, begin, end):
-            number = block.number(index + data.count(b"\n", begin, fold.offset))
-            start = data.rfind(b"\n", 0, fold.offset) + 1
-            stop = data.find(b"\n", fold.offset)
-            line = Line(self.source, number, _decode(data[start : stop if stop >= 0 else len(data)]))
+    def _fold(self, data: bytes, begin: int, end: int, block: Block, index: int, periodic: set[int]) -> Iterator[Fact]:
+        if not periodic:
+            return
+        at = begin
+        for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds):
+            key = (fold.pattern.name, fold.key)
+            if fold.offset < 0:
+                first = self._known_folds[key]
+                yield replace(first, fields={**first.fields, **fold.fields}, time=None)
+                continue
+            index += data.count(b"\n", at, fold.offset)
+            at = fold.offset
+            start = data.rfind(b"\n", 0, at) + 1
+            stop = data.find(b"\n", at)
+            line = Line(self.source, block.number(index), _decode(data[start : stop if stop >= 0 else len(data)]))
             message = next(self._peeler.messages(line), None)
             if message is not None:
-                yield self._fact(fold.pattern, fold.fields, message)
+                fact = self._fact(fold.pattern, fold.fields, message)
+                if fold.key and len(self._known_folds) < KNOWN:
+                    self._known_folds[key] = fact
+                yield fact
 
     def _remember_last(self, data: bytes, number: int) -> None:
         end = len(data.rstrip(b"\n"))
@@ -249,6 +277,7 @@ class Reader:
         tried: set[str] = set()
         engines = (message.engine, COMMON)
         failures: dict[str, Fact] = {}
+        placed: list[str] = []
         for i in sorted(seen):
             wanted = self.index.wanted[i]
             if not wanted.patterns and not wanted.wordings:
@@ -270,19 +299,28 @@ class Reader:
                 if message.engine and failure.engine not in engines:
                     continue
                 fact = self._failure(failure, wording, message, raised)
+                if fact is not None and wording.within:
+                    placed.append(f"{failure.engine}:{failure.kind}")
                 if fact is not None:
                     earlier = failures.get(f"{failure.engine}:{failure.kind}")
                     if earlier is None or (earlier.fields.get("weak") and not wording.weak):
                         failures[f"{failure.engine}:{failure.kind}"] = fact
         # Where a line begins a life, what else it says belongs to that life.
         yield from sorted(said, key=lambda fact: fact.kind != "start")
-        yield from failures.values()
+        # What the traceback's frames prove outranks what the bare words could mean.
+        yield from (failures[name] for name in placed[:1] or failures)
         if raised is None:
             raised = exception(text.strip())
-        if raised is not None and not raised.type.endswith("Warning"):
+        if raised is not None and not raised.type.endswith(_NEVER_A_CAUSE):
             yield self._own(
                 "exception",
-                _given(type=raised.type, message=raised.message[:TEXT], frame=raised.frame, phase=raised.phase),
+                _given(
+                    type=raised.type,
+                    message=raised.message[:TEXT],
+                    frame=raised.frame,
+                    phase=raised.phase,
+                    path=raised.path[-TEXT:],
+                ),
                 message,
             )
             return
@@ -301,6 +339,8 @@ class Reader:
         if wording.levels and message.level not in wording.levels:
             return None
         if raised is not None and raised.phase and failure.phases and raised.phase not in failure.phases:
+            return None
+        if wording.within and (raised is None or not any(place in raised.path for place in wording.within)):
             return None
         said = hears(wording, message.text)
         if not said:

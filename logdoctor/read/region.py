@@ -28,12 +28,13 @@ _MARKS = frozenset("^~+|- ")
 
 @dataclass(slots=True)
 class Raised:
-    """The exception that a traceback ends with."""
+    """The exception that a traceback ends with; `path` are its frames, `file:function` a line."""
 
     type: str
     message: str
     frame: str = ""
     phase: str = ""
+    path: str = ""
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Traceback:
     read: int = 0
     last_number: int = 0
     code_next: bool = field(default=False)
+    path: list[str] = field(default_factory=list)
 
     def feed(self, message: Message) -> Raised | str:
         """Take the speaker's next line: `inside`, `over` (it is no part of it), or what was raised."""
@@ -60,6 +62,7 @@ class Traceback:
         if match:
             self.frame = f"{match['function']} ({match['file'].rpartition('/')[2]}:{match['line']})"
             self.phase = self.frames.get(match["function"], self.phase)
+            self.path.append(f"{match['file']}:{match['function']}")
             self.code_next = True
             return "inside" if self.read < LONGEST else "over"
         if not text.strip() or text[0] in " \t|+" or set(text) <= _MARKS:
@@ -67,7 +70,7 @@ class Traceback:
         raised = exception(text) or (_last(text) if self.frame else None)
         if raised is None or (self.record and not message.level and not self.frame):
             return "over"
-        raised.frame, raised.phase = self.frame, self.phase
+        raised.frame, raised.phase, raised.path = self.frame, self.phase, "\n".join(self.path)
         return raised
 
 

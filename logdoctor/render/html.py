@@ -1,0 +1,514 @@
+"""The report as one page for a ticket: no network, no script, readable on paper, on a phone and in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from logdoctor.render import chart
+
+Plain = Mapping[str, Any]
+
+_VERDICT = {
+    "healthy": ("✓", "Nothing in the log needs anybody's attention."),
+    "degraded": ("!", "The server is up, and something about it should be changed."),
+    "failed": ("✗", "The newest start did not come up, or died."),
+    "incomplete": ("…", "The log ends before the server is ready."),
+    "unknown": ("?", "No log of an engine that logdoctor knows was found."),
+}
+_OUTCOME = {
+    "ready": "serves",
+    "stopped": "was stopped",
+    "failed": "never became ready",
+    "crashed": "was ready, then died",
+    "incomplete": "the log ends before it is ready",
+}
+_FACTS = (
+    ("version", "version"),
+    ("model", "model"),
+    ("model_runner", "model runner"),
+    ("attention_backend", "attention backend"),
+    ("weights_gib", "weights"),
+    ("kv_available_gib", "KV-cache memory"),
+    ("kv_tokens", "KV cache"),
+    ("max_concurrency", "full-length requests at once"),
+)
+_MEMORY = (
+    ("weights_gib", "weights", "c1"),
+    ("activation_gib", "activations", "c2"),
+    ("graphs_gib", "CUDA graphs", "c3"),
+    ("other_gib", "other", "c4"),
+    ("kv_gib", "KV cache", "c5"),
+)
+LOG_TEXT = 400
+"""Characters of a log line that the page shows."""
+EARLIER = 20
+"""Earlier starts that are shown whole, folded up; all are listed."""
+
+
+def render(report: Plain) -> str:
+    """Write the report as an HTML page."""
+    return "".join(_page(report))
+
+
+@cache
+def _style() -> str:
+    return (Path(__file__).parent / "page.css").read_text("utf-8")
+
+
+def _page(report: Plain) -> Iterator[str]:
+    verdict = report["verdict"]
+    names = ", ".join(given["name"] for given in report["inputs"]) or "no input"
+    yield (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        # What a log says can load nothing and run nothing, even if it found a way into the markup.
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        '<meta name="robots" content="noindex">\n'
+        f"<title>{escape(verdict)}: {escape(names[:120])}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
+        '<a class="skip" href="#main">Skip to the report</a>\n'
+    )
+    newest, earlier = _sorted(report["boots"])
+    yield from _head(report, newest)
+    yield '<main id="main">\n'
+    numbers = {id(boot): f"b{number}" for number, boot in enumerate(report["boots"], 1)}
+    for boot in newest:
+        yield from _boot(report, boot, numbers[id(boot)], 2)
+    for number, server in enumerate(report["live"], 1):
+        yield from _server(report, server, f"s{number}")
+    general = [
+        f for f in report["findings"] if not f["boot"] and f["input"] not in {s["url"] for s in report["live"]}
+    ]
+    if general:
+        yield '<section class="boot" aria-labelledby="all">\n<h2 id="all">All servers together</h2>\n'
+        for finding in general:
+            yield from _finding(finding, 3)
+        yield "</section>\n"
+    if earlier:
+        yield from _earlier(report, earlier, numbers)
+    yield from _open_ends(report)
+    yield "</main>\n"
+    yield from _foot(report)
+    yield "</body>\n</html>\n"
+
+
+def _sorted(boots: Sequence[Plain]) -> tuple[list[Plain], list[Plain]]:
+    """The newest boot of each replica, the sick ones first, and the earlier ones."""
+    last: dict[tuple[str, str], Plain] = {}
+    for boot in boots:
+        last[(boot["input"], boot["replica"])] = boot
+    order = {"failed": 0, "crashed": 0, "incomplete": 1, "ready": 2, "stopped": 3}
+    newest = sorted(last.values(), key=lambda boot: order[boot["outcome"]])
+    shown = {id(boot) for boot in newest}
+    return newest, [boot for boot in boots if id(boot) not in shown]
+
+
+def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
+    verdict = report["verdict"]
+    mark, meaning = _VERDICT[verdict]
+    if report["live"] and not report["boots"]:
+        well = sum(bool(server.get("healthy")) for server in report["live"])
+        meaning = f"{well} of {len(report['live'])} servers that were asked are healthy."
+        verdict = verdict if verdict != "unknown" else "healthy" if well == len(report["live"]) else "failed"
+        mark = _VERDICT[verdict][0]
+    yield '<header>\n<h1>logdoctor report</h1>\n'
+    yield f'<div class="verdict {escape(verdict)}"><strong><span aria-hidden="true">{mark} </span>{escape(verdict)}</strong>'
+    yield f"<p>{escape(meaning)}</p>"
+    causes = [boot for boot in newest if boot["cause"] and boot["outcome"] != "stopped"]
+    if causes:
+        first = causes[0]["cause"]
+        more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
+        yield f"<p><b>{escape(first['title'])}</b>{more}, {_place(first)}.</p>"
+        if first["fix"]:
+            yield f"<p>First to try: {escape(first['fix'][0])}</p>"
+    elif verdict == "degraded":
+        sick = [f for f in report["findings"] if f["severity"] != "info" and f.get("kind") != "cause"]
+        more = f" (and {len(sick) - 1} more below)" if len(sick) > 1 else ""
+        if sick:
+            yield f"<p><b>{escape(sick[0]['title'])}</b>{more}.</p>"
+    yield "</div>\n"
+    if len(newest) > 1:
+        numbers = {id(boot): number for number, boot in enumerate(report["boots"], 1)}
+        yield '<nav aria-label="Servers"><ul>'
+        for boot in newest:
+            yield (
+                f'<li><a href="#b{numbers[id(boot)]}">{escape(boot["replica"])}</a> '
+                f'<span class="{boot["outcome"]}">{boot["outcome"]}</span></li>'
+            )
+        yield "</ul></nav>\n"
+    yield "</header>\n"
+
+
+def _boot(report: Plain, boot: Plain, key: str, level: int) -> Iterator[str]:
+    siblings = [b for b in report["boots"] if (b["input"], b["replica"]) == (boot["input"], boot["replica"])]
+    version = boot["startup"]["version"]
+    name = boot["engine_title"] + (f" {version['value']}" if version else "")
+    outcome = boot["outcome"]
+    seconds = boot["seconds_to_ready"]
+    after = f", after {_duration(seconds)}" if seconds and outcome in ("ready", "stopped") else ""
+    where = boot["input"] if boot["replica"] == boot["input"] else f"{boot['input']} · {boot['replica']}"
+    which = f" · start {boot['boot']} of {len(siblings)}" if len(siblings) > 1 else ""
+    phase = f" · last phase: {boot['last_phase']}" if boot["last_phase"] and outcome != "ready" else ""
+    yield f'<section class="boot" aria-labelledby="{key}">\n'
+    yield (
+        f'<h{level} id="{key}"><span class="badge {outcome}">{outcome}</span>{escape(name)} '
+        f"{_OUTCOME[outcome]}{after}</h{level}>\n"
+        f'<p class="soft small">{escape(where)} · lines {boot["first_line"]:,} to {boot["last_line"]:,}{which}{escape(phase)}</p>\n'
+    )
+    if boot["cause"]:
+        yield from _cause(boot["cause"], level + 1)
+    yield from _facts(boot, level + 1)
+    yield from _memory(boot, key, level + 1)
+    yield from _timeline(boot, key, level + 1)
+    yield from _series(boot, key, level + 1)
+    findings = [
+        f
+        for f in report["findings"]
+        if (f["input"], f["replica"], f["boot"]) == (boot["input"], boot["replica"], boot["boot"])
+        and f.get("kind") != "cause"
+    ]
+    if findings:
+        yield f"<h{level + 1}>Findings</h{level + 1}>\n"
+        for finding in findings:
+            yield from _finding(finding, level + 2)
+    yield from _noise(boot, level + 1)
+    yield "</section>\n"
+
+
+def _cause(cause: Plain, level: int) -> Iterator[str]:
+    sure = "" if cause["confidence"] == "certain" else f' <span class="soft">({escape(cause["confidence"])})</span>'
+    yield f'<div class="cause">\n<h{level}>{escape(cause["title"])}{sure}</h{level}>\n'
+    if cause.get("context"):
+        rows = (
+            f'<span class="place">{one["line"]:>6} </span>'
+            + (f"<mark>{_cut(one['text'])}</mark>" if one["line"] == cause["line"] else _cut(one["text"]))
+            for one in cause["context"]
+        )
+        yield f'<code class="log">{chr(10).join(rows)}</code>\n'
+    else:
+        yield _quote(cause)
+    yield f"<p>{escape(cause['why'])}</p>\n"
+    yield _fixes(cause["fix"])
+    process = f", said by {escape(cause['process'])}" if cause["process"] else ""
+    yield f'<p class="soft small"><code>{escape(cause["kind"])}</code>{process}'
+    for link in cause.get("links", ()):
+        yield f", {_link(link)}"
+    yield "</p>\n</div>\n"
+
+
+def _facts(boot: Plain, level: int) -> Iterator[str]:
+    yield f"<h{level}>What came up</h{level}>\n"
+    yield '<table class="facts">\n<thead><tr><th scope="col">fact</th><th scope="col">value, and the log\'s words</th>'
+    yield '<th scope="col" class="place">line</th></tr></thead>\n<tbody>\n'
+    startup = boot["startup"]
+    for key, label in _FACTS:
+        one = startup[key]
+        if one is None and key == "kv_tokens" and startup["kv_blocks"] is not None:
+            one, text = startup["kv_blocks"], f"{startup['kv_blocks']['value']:,} blocks"
+        elif one is not None:
+            text = _value(key, one)
+        if one is None:
+            why = boot["missing"].get(key, "no line of this log says it")
+            yield f'<tr><th scope="row">{label}</th><td><span class="unknown">unknown: {escape(why)}</span></td><td class="place">–</td></tr>\n'
+            continue
+        ranks = one.get("ranks")
+        detail = ""
+        if ranks:
+            low, high = min(ranks.values()), max(ranks.values())
+            which = "largest" if key == "weights_gib" else "smallest"
+            detail = f" ({'all ' if low == high else ''}{len(ranks)} ranks" + (
+                " alike)" if low == high else f": the {which} of {low:,} to {high:,})"
+            )
+        if one.get("derived"):
+            detail += f" (computed: {one['derived']})"
+        yield (
+            f'<tr><th scope="row">{label}</th><td><span class="value">{escape(text)}</span>{escape(detail)}'
+            f'<span class="said log-words">{escape(_short(one["said"], 160))}</span></td>'
+            f'<td class="place">{_line(one, boot)}</td></tr>\n'
+        )
+    yield "</tbody>\n</table>\n"
+
+
+def _value(key: str, one: Plain) -> str:
+    value = one["value"]
+    if key in ("weights_gib", "kv_available_gib"):
+        return f"{value:.2f} GiB"
+    if key == "kv_tokens":
+        return f"{value:,} tokens" + (f" in each of {one['engines']} engines" if one.get("engines") else "")
+    if key == "max_concurrency":
+        return f"{value:.2f}" + (f", of {one['request_tokens']:,} tokens each" if "request_tokens" in one else "")
+    return str(value)
+
+
+def _memory(boot: Plain, key: str, level: int) -> Iterator[str]:
+    memory = boot["memory"]
+    parts = [(label, memory[name], css) for name, label, css in _MEMORY if memory.get(name, 0) > 0]
+    if len(parts) < 2:
+        return
+    used = sum(size for _, size, _ in parts)
+    total = memory.get("total_gib") or 0.0
+    if total > used + 0.005:
+        parts.append(("not used by this server", total - used, "c6"))
+    whole = max(total, used)
+    about = ", ".join(f"{label} {size:.2f} GiB ({100 * size / whole:.0f} %)" for label, size, _ in parts)
+    share = f", of which the server may use {100 * memory['utilization']:.0f} %" if memory.get("utilization") else ""
+    caption = f"{total:.2f} GiB per device{share}" if total else "as far as the log tells; it does not name the device's total"
+    yield f"<h{level}>Where the memory went</h{level}>\n<figure>\n<figcaption>{caption}</figcaption>\n"
+    yield chart.stacked(parts, whole, "Memory of one device", about, f"{key}-memory")
+    yield '\n<table>\n<thead><tr><th scope="col">part</th><th scope="col" class="number">GiB</th><th scope="col" class="number">share</th></tr></thead>\n<tbody>\n'
+    for label, size, css in parts:
+        yield (
+            f'<tr><th scope="row"><span class="swatch {css}"></span>{label}</th><td class="number">{size:.2f}</td>'
+            f'<td class="number">{100 * size / whole:.0f} %</td></tr>\n'
+        )
+    yield "</tbody>\n</table>\n</figure>\n"
+
+
+def _timeline(boot: Plain, key: str, level: int) -> Iterator[str]:
+    steps = boot["timeline"]
+    if not steps:
+        return
+    clocked = [step for step in steps if "ends" in step]
+    ready = boot["seconds_to_ready"]
+    ends = {id(step): max(step["ends"], step["seconds"]) for step in clocked}
+    whole = max([*ends.values(), *(step["seconds"] for step in steps), ready or 0.0]) or 1.0
+    note = (
+        f"Each bar stands where its phase ran; phases may hold others. Full width: {_duration(whole)}"
+        + (", the green line is when the server was ready." if ready else ".")
+        if clocked
+        else f"This log has no clock: the bars show lengths only. Full width: {_duration(whole)}."
+    )
+    yield f"<h{level}>Where the time went</h{level}>\n<table class=\"timeline\">\n<caption>{note}</caption>\n"
+    yield '<thead><tr><th scope="col">phase</th><th scope="col" aria-hidden="true"></th><th scope="col" class="number">took</th><th scope="col" class="place">line</th></tr></thead>\n<tbody>\n'
+    if clocked:
+        steps = sorted(steps, key=lambda step: ends.get(id(step), whole + 1) - step["seconds"])
+    for step in steps:
+        end = ends.get(id(step), step["seconds"])
+        detail = f' <span class="small">{escape(_short(step["detail"], 60))}</span>' if step.get("detail") else ""
+        yield (
+            f'<tr><th scope="row">{escape(step["phase"])}{detail}</th>'
+            f'<td class="chart" aria-hidden="true">{chart.span(end - step["seconds"], end, whole, ready if clocked else None)}</td>'
+            f'<td class="number">{_duration(step["seconds"])}</td><td class="place">{step["line"]:,}</td></tr>\n'
+        )
+    yield "</tbody>\n</table>\n"
+
+
+def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
+    series = boot.get("series")
+    if not series:
+        return
+    rows = series["rows"]
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(series["columns"])}
+    times = columns["seconds"]
+    yield f"<h{level}>Under load</h{level}>\n<p class=\"soft small\">From {series['lines']:,} statistics line{'s' if series['lines'] > 1 else ''} of the log; the time counts from the start of this boot.</p>\n"
+    axis = _clock_axis(times)
+    pictures: tuple[tuple[str, tuple[tuple[str, str], ...], str, float | None], ...] = (
+        ("KV cache in use", (("kv_usage_percent", "in use"),), "%", 100.0),
+        ("Requests", (("running", "running"), ("waiting", "waiting")), "", None),
+        ("Tokens per second", (("prompt_tps", "prompt"), ("generation_tps", "generation")), "", None),
+    )
+    for number, (title, lines, unit, top) in enumerate(pictures):
+        known = [(name, label) for name, label in lines if any(value is not None for value in columns[name])]
+        if not known:
+            continue
+        peak = max(value for name, _ in known for value in columns[name] if value is not None)
+        ceiling = top or chart.rounded_up(peak)
+        about = "; ".join(f"{label}: {_course(columns[name], unit)}" for name, label in known)
+        keys = "".join(
+            f'<span class="key k{at}"></span>{label}' for at, (_, label) in enumerate(known, 1)
+        ) if len(lines) > 1 else ""
+        yield f'<figure>\n<figcaption><b>{title}</b>, {escape(about)} {keys}</figcaption>\n<div class="chart-box">'
+        yield f'<div class="y-axis" aria-hidden="true"><span>{_axis(ceiling)}{unit and " " + unit}</span><span>{_axis(ceiling / 2)}</span><span>0</span></div>'
+        yield chart.curves(
+            [list(zip(times, columns[name], strict=True)) for name, _ in known],
+            ceiling, f"{title} over time", about, f"{key}-series{number}", area=len(lines) == 1,
+        )  # fmt: skip
+        yield f'<div class="x-axis" aria-hidden="true">{axis}</div></div>\n</figure>\n'
+    yield '<details class="screen"><summary>The numbers as a table</summary>\n<div class="scroll" tabindex="0" role="region" aria-label="Statistics over time">\n<table>\n<thead><tr>'
+    for head in ("after", "running", "waiting", "KV cache %", "prompt tokens/s", "generation tokens/s"):
+        yield f'<th scope="col" class="number">{head}</th>'
+    yield "</tr></thead>\n<tbody>\n"
+    for row in rows:
+        cells = "".join(f'<td class="number">{"" if value is None else f"{value:,g}"}</td>' for value in row[1:])
+        yield f'<tr><th scope="row" class="number">{_duration(row[0])}</th>{cells}</tr>\n'
+    yield "</tbody>\n</table>\n</div></details>\n"
+
+
+def _course(values: Sequence[float | None], unit: str) -> str:
+    known = [value for value in values if value is not None]
+    low, high, last = min(known), max(known), known[-1]
+    unit = f" {unit}" if unit else ""
+    return f"{_axis(low)} to {_axis(high)}{unit}, last {_axis(last)}{unit}" if low != high else f"always {_axis(low)}{unit}"
+
+
+def _axis(value: float) -> str:
+    return f"{value:,.0f}" if value >= 20 or value == int(value) else f"{value:,.1f}"
+
+
+def _clock_axis(times: Sequence[float]) -> str:
+    begin, end = times[0], times[-1]
+    marks = [begin, (begin + end) / 2, end] if end > begin else [begin]
+    return "".join(f"<span>{_duration(mark)}</span>" for mark in marks)
+
+
+def _finding(finding: Plain, level: int) -> Iterator[str]:
+    severity = finding["severity"]
+    yield f'<article class="finding {severity}">\n<h{level}><span class="badge">{severity}</span>{escape(finding["title"])}</h{level}>\n'
+    yield f"<p>{escape(finding['message'])}</p>\n"
+    for one in finding["evidence"][:3]:
+        yield _quote(one)
+    yield _fixes(finding["fix"])
+    if finding["why"]:
+        yield f"<details><summary>Why</summary><p>{escape(finding['why'])}</p></details>\n"
+    yield f'<p class="soft small"><code>{escape(finding["rule"])}</code></p>\n</article>\n'
+
+
+def _fixes(fixes: Sequence[str]) -> str:
+    if not fixes:
+        return ""
+    return '<ol class="fix">' + "".join(f"<li>{escape(fix)}</li>" for fix in fixes) + "</ol>\n"
+
+
+def _noise(boot: Plain, level: int) -> Iterator[str]:
+    warnings = boot["warnings"]
+    if not boot["incidents"] and not warnings["benign"] and not warnings["unknown"]:
+        return
+    yield f"<h{level}>Also in the log</h{level}>\n"
+    if boot["incidents"]:
+        yield '<ul class="plain">'
+        for one in boot["incidents"]:
+            times = f"{one['count']:,} times, first in" if one["count"] > 1 else "in"
+            yield f"<li>{escape(one['title'])}: {times} line {one['line']:,} <code class=\"small\">{escape(one['kind'])}</code></li>"
+        yield "</ul>\n"
+    if warnings["benign"]:
+        count = warnings["benign"]
+        yield f'<p class="soft">{count:,} harmless warning{"s" if count > 1 else ""}.</p>\n'
+    if warnings["unknown"]:
+        more = warnings["unknown_total"] - len(warnings["unknown"])
+        count = warnings["unknown_total"]
+        yield f"<details><summary>{count:,} warning{'s' if count > 1 else ''} that logdoctor does not know</summary>\n"
+        for one in warnings["unknown"]:
+            times = f" ({one['count']:,} times)" if one["count"] > 1 else ""
+            yield f'<code class="log"><span class="place">line {one["line"]:,}{times}: </span>{_cut(one["text"])}</code>\n'
+        yield (f"<p>and {more:,} more</p>" if more > 0 else "") + "</details>\n"
+
+
+def _earlier(report: Plain, boots: Sequence[Plain], numbers: Mapping[int, str]) -> Iterator[str]:
+    yield '<section class="boot" aria-labelledby="earlier">\n<h2 id="earlier">Earlier starts</h2>\n'
+    yield '<table>\n<thead><tr><th scope="col">start</th><th scope="col">outcome</th><th scope="col">cause</th><th scope="col" class="place">lines</th></tr></thead>\n<tbody>\n'
+    for boot in boots:
+        cause = boot["cause"]["kind"] if boot["cause"] else ""
+        yield (
+            f'<tr><th scope="row">{escape(boot["replica"])}, {boot["boot"]}</th><td class="{boot["outcome"]}">{boot["outcome"]}</td>'
+            f'<td>{escape(cause)}</td><td class="place">{boot["first_line"]:,}–{boot["last_line"]:,}</td></tr>\n'
+        )
+    yield "</tbody>\n</table>\n"
+    for boot in boots[-EARLIER:]:
+        yield f'<details class="screen"><summary>Start {boot["boot"]} of {escape(boot["replica"])}</summary>\n'
+        yield from _boot(report, boot, numbers[id(boot)], 3)
+        yield "</details>\n"
+    yield "</section>\n"
+
+
+def _server(report: Plain, server: Plain, key: str) -> Iterator[str]:
+    well = bool(server.get("healthy"))
+    word = "healthy" if well else "not healthy" if server.get("reachable", True) else "down"
+    name = " ".join(str(server[k]) for k in ("engine_title", "version") if server.get(k)) or "server"
+    yield f'<section class="boot" aria-labelledby="{key}">\n<h2 id="{key}"><span class="badge {"ready" if well else "failed"}">{word}</span>{escape(name)} at {escape(server["url"])}</h2>\n'
+    yield "<table>\n<caption>What it answered</caption>\n<tbody>\n"
+    for label, value in _answers(server):
+        yield f'<tr><th scope="row">{escape(label)}</th><td>{escape(value)}</td></tr>\n'
+    yield "</tbody>\n</table>\n"
+    for finding in report["findings"]:
+        if finding["input"] == server["url"] and not finding["boot"]:
+            yield from _finding(finding, 3)
+    yield "</section>\n"
+
+
+def _answers(server: Plain) -> Iterator[tuple[str, str]]:
+    """What a server answered, key by key: numbers, texts, and one level of what is nested."""
+    for key, value in server.items():
+        if key in ("url", "engine", "engine_title", "healthy", "version", "reachable"):
+            continue
+        label = key.replace("_", " ")
+        if isinstance(value, Mapping):
+            text = ", ".join(f"{k.replace('_', ' ')} {_plain(v)}" for k, v in value.items() if _plain(v))
+        elif isinstance(value, (list, tuple)):
+            text = ", ".join(filter(None, (_plain(one) for one in value)))
+        else:
+            text = _plain(value)
+        if text:
+            yield label, _short(text, LOG_TEXT)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return f"{value:,}"
+    return value if isinstance(value, str) else ""
+
+
+def _open_ends(report: Plain) -> Iterator[str]:
+    if report["troubles"]:
+        yield '<section class="boot" aria-labelledby="troubles">\n<h2 id="troubles">What could not be read as it should</h2>\n<ul class="plain">'
+        for trouble in report["troubles"]:
+            line = f" line {trouble['line']:,}" if trouble["line"] else ""
+            yield f"<li>{escape(trouble['input'])}{line}: {escape(trouble['what'])}</li>"
+        yield "</ul>\n</section>\n"
+    unjudged: dict[str, dict[str, None]] = {}
+    for one in report["unjudged"]:
+        unjudged.setdefault(one["rule"], {}).update(dict.fromkeys(one["missing"]))
+    if unjudged:
+        yield f'<details class="screen"><summary>{len(unjudged)} rules could not be judged</summary>\n<ul class="plain">'
+        for rule, missing in unjudged.items():
+            yield f"<li><code>{escape(rule)}</code>: the log does not say {escape(', '.join(missing))}</li>"
+        yield "</ul></details>\n"
+
+
+def _foot(report: Plain) -> Iterator[str]:
+    yield f"<footer>\n<p>logdoctor {escape(report['logdoctor'])} read "
+    given = [f"{escape(i['name'])} ({i['lines']:,} lines, {i['bytes']:,} bytes)" for i in report["inputs"]]
+    yield (", ".join(given) or "no input") + ". Line numbers are those of the file: <code>sed -n 88p server.log</code> shows line 88. "
+    yield "What no line says is unknown, never fine. Secrets are masked.</p>\n</footer>\n"
+
+
+def _quote(one: Plain) -> str:
+    return f'<code class="log"><span class="place">{_place(one)}: </span>{_cut(one["said"])}</code>\n'
+
+
+def _place(one: Plain) -> str:
+    return f"{escape(one['input'])} line {one['line']:,}" if one["line"] else escape(one["input"])
+
+
+def _line(one: Plain, boot: Plain) -> str:
+    other = f"{escape(one['input'])} " if one["input"] != boot["input"] else ""
+    return f"{other}{one['line']:,}"
+
+
+def _link(link: str) -> str:
+    """A link of the knowledge; only to the web."""
+    return f'<a href="{escape(link)}" rel="noreferrer">{escape(link)}</a>' if link.startswith("https://") else escape(link)
+
+
+def _cut(text: str) -> str:
+    return escape(_short(text, LOG_TEXT))
+
+
+def _short(text: str, length: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
