@@ -1,6 +1,6 @@
 """Write a big server log, the same for the same seed: a few starts, then mostly access, statistics and request lines.
 
-    python make_log.py MEBIBYTES FILE [--seed N]
+python make_log.py MEBIBYTES FILE [--seed N]
 """
 
 from __future__ import annotations
@@ -56,9 +56,15 @@ def lines(seed: int) -> Iterator[str]:
         kind = chance.random()
         client = f"10.1.{chance.randrange(4)}.{chance.randrange(250)}:{chance.randrange(30000, 60000)}"
         if kind < 0.70:
-            path = chance.choice(("/v1/chat/completions", "/v1/chat/completions", "/v1/completions", "/health", "/metrics"))
+            path = chance.choice(
+                ("/v1/chat/completions", "/v1/chat/completions", "/v1/completions", "/health", "/metrics")
+            )
             method = "GET" if path in ("/health", "/metrics") else "POST"
-            status = "200 OK" if chance.random() < 0.985 else chance.choice(("400 Bad Request", "404 Not Found", "500 Internal Server Error"))
+            status = (
+                "200 OK"
+                if chance.random() < 0.985
+                else chance.choice(("400 Bad Request", "404 Not Found", "500 Internal Server Error"))
+            )
             yield f'(APIServer pid={pid}) INFO:     {client} - "{method} {path} HTTP/1.1" {status}'
         elif kind < 0.80:
             usage = chance.random() * 90
@@ -68,7 +74,10 @@ def lines(seed: int) -> Iterator[str]:
                 f"Waiting: {chance.randrange(8)} reqs, GPU KV cache usage: {usage:.1f}%, Prefix cache hit rate: {chance.random() * 70:.1f}%"
             )
         elif kind < 0.9995:
-            words = " ".join(chance.choice(("please", "summarise", "the", "quarterly", "report", "in", "plain", "words")) for _ in range(30))
+            words = " ".join(
+                chance.choice(("please", "summarise", "the", "quarterly", "report", "in", "plain", "words"))
+                for _ in range(30)
+            )
             yield f"(APIServer pid={pid}) INFO {clock} [logger.py:69] Received request chatcmpl-{number:032x}: prompt: '{words}', params: SamplingParams(n=1, temperature=0.7, max_tokens=512), lora_request: None."
         elif kind < 0.99999:
             yield from error(pid, clock, number)

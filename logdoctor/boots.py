@@ -39,6 +39,7 @@ class Life:
     engine_heads: set[Speaker] = field(default_factory=set)
     known: bool = False
     ready: bool = False
+    broken: bool = False
     over: int = 0
     dropped: int = 0
     began: float | None = None
@@ -155,6 +156,7 @@ class Boots:
         """Follow what the cut of the next life depends on."""
         kind, fields, line = fact.kind, fact.fields, fact.evidence.line
         life.known = life.known or bool(fact.engine)
+        life.broken = life.broken or (kind == "failure" and fields.get("role") == "symptom")
         if fact.engine and not life.engine and kind in ("start", "version", "ready", "model"):
             life.engine = fact.engine
         if kind == "start":
@@ -201,7 +203,7 @@ class Boots:
         return not self._spawned(life, fact)
 
     def _spawned(self, life: Life, fact: Fact) -> bool:
-        if not life.heads:
+        if not life.heads or life.broken:
             return False
         first = life.heads[0]
         if fact.time is None or first.time is None:
@@ -216,6 +218,14 @@ class Boots:
         if fact.speaker not in life.engine_heads and any(s.process == fact.speaker.process for s in life.engine_heads):
             return True
         return fact.speaker in life.engine_heads and (life.ready or bool(life.over))
+
+    def retire(self) -> Life | None:
+        """Take out the oldest life that has ended, to be judged before the log is read on."""
+        current = {id(life) for life in self._current.values()}
+        for at, life in enumerate(self.lives):
+            if id(life) not in current:
+                return self.lives.pop(at)
+        return None
 
     def finish(self, lines: int, last_time: float | None) -> Iterator[Life]:
         """Give the lives in the order in which they began; a stream's nobody is left out."""

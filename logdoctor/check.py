@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,12 @@ from logdoctor.read.reader import TEXT, Index, Reader
 from logdoctor.read.source import STDIN, Stream
 
 
+WHOLE = 100
+"""Newest boots of one log that are kept with all their facts."""
+OUTLINED = 400
+"""Boots before these of which outcome and cause are kept; still older ones are counted."""
+
+
 @dataclass(slots=True)
 class Reading:
     """What was read of all inputs."""
@@ -29,6 +35,7 @@ class Reading:
     boots: list[Boot] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     unread: int = 0
+    forgotten: int = 0
 
 
 def read(names: Sequence[str], knowledge: Knowledge | None = None) -> Reading:
@@ -83,18 +90,37 @@ def _read_group(group: Group, index: Index, reading: Reading) -> None:
 def _boots_of(readers: Sequence[Reader], index: Index, reading: Reading, halves: bool = False) -> None:
     boots = Boots(index.knowledge, readers[-1].source)
     streams = [_facts(reader, reading) for reader in readers]
+    place = {reader.source: number for number, reader in enumerate(readers)}
+    early: list[Boot] = []
     for fact in by_clock(streams) if halves else chain.from_iterable(streams):
         boots.add(fact)
+        if len(boots.lives) > WHOLE and (old := boots.retire()) is not None:
+            _outline(old, index.knowledge, None if halves else place, early, reading)
     for reader in readers:
         reading.inputs.append(reader.input)
         reading.troubles += reader.troubles
         if not reader.stream.bytes:
             reading.troubles.append(Trouble(reader.source, "is empty"))
     times = [reader.last.time for reader in readers if reader.last and reader.last.time is not None]
-    place = {reader.source: number for number, reader in enumerate(readers)}
     lives = boots.finish(readers[-1].lines, max(times, default=None))
     found = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
-    reading.boots += with_lives([boot for boot in found if boot is not None])
+    reading.boots += with_lives([*early, *(boot for boot in found if boot is not None)])
+    if reading.forgotten:
+        what = f"{reading.forgotten:,} early boots are only counted: {OUTLINED + WHOLE:,} newer ones are in the report"
+        reading.troubles.append(Trouble(readers[-1].source, what))
+
+
+def _outline(
+    life: Life, knowledge: Knowledge, place: Mapping[str, int] | None, early: list[Boot], reading: Reading
+) -> None:
+    """Judge a boot that lies far back, and keep of it what became of it and why."""
+    boot = boot_of(life, knowledge, place)
+    if boot is None:
+        return
+    early.append(replace(boot, facts=(), notices=(), incidents=()))
+    if len(early) > OUTLINED:
+        early.pop(0)
+        reading.forgotten += 1
 
 
 def _facts(reader: Reader, reading: Reading) -> Iterator[Fact]:

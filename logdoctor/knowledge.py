@@ -596,8 +596,8 @@ def inspect(folder: Path = ENGINES) -> tuple[Knowledge, list[str]]:
         engine = engines[place.name] = _engine(place, errors)
         for path in sorted(place.rglob("*.toml")):
             file = path.relative_to(folder).as_posix()
-            if path.name in ("engine.toml", "probes.toml"):
-                continue  # the second belongs to the live checker, which reads and checks it
+            if path.name in ("engine.toml", "probes.toml", "dashboard.toml"):
+                continue  # the others belong to the rooms that read and check them
             table = Table(file, _parse(path, errors), errors)
             envelopes += [_envelope(t, place.name, file) for t in table.tables("envelope")]
             patterns += [_pattern(t, place.name, file, kinds, engine.names) for t in table.tables("pattern")]

@@ -127,9 +127,12 @@ def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
             yield f"<p>First to try: {escape(first['fix'][0])}</p>"
     elif verdict == "degraded":
         sick = [f for f in report["findings"] if f["severity"] != "info" and f.get("kind") != "cause"]
-        more = f" (and {len(sick) - 1} more below)" if len(sick) > 1 else ""
         if sick:
-            yield f"<p><b>{escape(sick[0]['title'])}</b>{more}.</p>"
+            link = _anchor(report, sick[0])
+            more = f" (and {len(sick) - 1} more)" if len(sick) > 1 else ""
+            yield f'<p><a href="{link}">{escape(sick[0]["title"])}</a>{more}.</p>'
+            if sick[0]["fix"]:
+                yield f"<p>First to try: {escape(sick[0]['fix'][0])}</p>"
     yield "</div>\n"
     if len(newest) > 1:
         numbers = {id(boot): number for number, boot in enumerate(report["boots"], 1)}
@@ -141,6 +144,14 @@ def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
             )
         yield "</ul></nav>\n"
     yield "</header>\n"
+
+
+def _anchor(report: Plain, finding: Plain) -> str:
+    """Where on the page a finding stands."""
+    for number, boot in enumerate(report["boots"], 1):
+        if (boot["input"], boot["replica"], boot["boot"]) == (finding["input"], finding["replica"], finding["boot"]):
+            return f"#b{number}-findings"
+    return "#main"
 
 
 def _boot(report: Plain, boot: Plain, key: str, level: int) -> Iterator[str]:
@@ -160,7 +171,7 @@ def _boot(report: Plain, boot: Plain, key: str, level: int) -> Iterator[str]:
         f'<p class="soft small">{escape(where)} · lines {boot["first_line"]:,} to {boot["last_line"]:,}{which}{escape(phase)}</p>\n'
     )
     if boot["cause"]:
-        yield from _cause(boot["cause"], level + 1)
+        yield from _cause(boot["cause"], boot["input"], level + 1)
     yield from _facts(boot, level + 1)
     yield from _memory(boot, key, level + 1)
     yield from _timeline(boot, key, level + 1)
@@ -172,14 +183,14 @@ def _boot(report: Plain, boot: Plain, key: str, level: int) -> Iterator[str]:
         and f.get("kind") != "cause"
     ]
     if findings:
-        yield f"<h{level + 1}>Findings</h{level + 1}>\n"
+        yield f'<h{level + 1} id="{key}-findings">Findings</h{level + 1}>\n'
         for finding in findings:
             yield from _finding(finding, level + 2)
     yield from _noise(boot, level + 1)
     yield "</section>\n"
 
 
-def _cause(cause: Plain, level: int) -> Iterator[str]:
+def _cause(cause: Plain, source: str, level: int) -> Iterator[str]:
     sure = "" if cause["confidence"] == "certain" else f' <span class="soft">({escape(cause["confidence"])})</span>'
     yield f'<div class="cause">\n<h{level}>{escape(cause["title"])}{sure}</h{level}>\n'
     if cause.get("context"):
@@ -190,7 +201,7 @@ def _cause(cause: Plain, level: int) -> Iterator[str]:
         )
         yield f'<code class="log">{chr(10).join(rows)}</code>\n'
     else:
-        yield _quote(cause)
+        yield _quote(cause, source)
     yield f"<p>{escape(cause['why'])}</p>\n"
     yield _fixes(cause["fix"])
     process = f", said by {escape(cause['process'])}" if cause["process"] else ""
@@ -213,7 +224,7 @@ def _facts(boot: Plain, level: int) -> Iterator[str]:
             text = _value(key, one)
         if one is None:
             why = boot["missing"].get(key, "no line of this log says it")
-            yield f'<tr><th scope="row">{label}</th><td><span class="unknown">unknown: {escape(why)}</span></td><td class="place">–</td></tr>\n'
+            yield f'<tr><th scope="row">{label}</th><td><span class="unknown">unknown: {escape(why)}</span></td><td class="place"></td></tr>\n'
             continue
         ranks = one.get("ranks")
         detail = ""
@@ -307,7 +318,7 @@ def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
     yield f"<h{level}>Under load</h{level}>\n<p class=\"soft small\">From {series['lines']:,} statistics line{'s' if series['lines'] > 1 else ''} of the log; the time counts from the start of this boot.</p>\n"
     axis = _clock_axis(times)
     pictures: tuple[tuple[str, tuple[tuple[str, str], ...], str, float | None], ...] = (
-        ("KV cache in use", (("kv_usage_percent", "in use"),), "%", 100.0),
+        ("KV cache in use", (("kv_usage_percent", ""),), "%", 100.0),
         ("Requests", (("running", "running"), ("waiting", "waiting")), "", None),
         ("Tokens per second", (("prompt_tps", "prompt"), ("generation_tps", "generation")), "", None),
     )
@@ -317,7 +328,9 @@ def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
             continue
         peak = max(value for name, _ in known for value in columns[name] if value is not None)
         ceiling = top or chart.rounded_up(peak)
-        about = "; ".join(f"{label}: {_course(columns[name], unit)}" for name, label in known)
+        about = "; ".join(
+            (f"{label}: " if len(lines) > 1 else "") + _course(columns[name], unit) for name, label in known
+        )
         keys = "".join(
             f'<span class="key k{at}"></span>{label}' for at, (_, label) in enumerate(known, 1)
         ) if len(lines) > 1 else ""
@@ -360,7 +373,7 @@ def _finding(finding: Plain, level: int) -> Iterator[str]:
     yield f'<article class="finding {severity}">\n<h{level}><span class="badge">{severity}</span>{escape(finding["title"])}</h{level}>\n'
     yield f"<p>{escape(finding['message'])}</p>\n"
     for one in finding["evidence"][:3]:
-        yield _quote(one)
+        yield _quote(one, finding["input"])
     yield _fixes(finding["fix"])
     if finding["why"]:
         yield f"<details><summary>Why</summary><p>{escape(finding['why'])}</p></details>\n"
@@ -477,12 +490,14 @@ def _foot(report: Plain) -> Iterator[str]:
     yield "What no line says is unknown, never fine. Secrets are masked.</p>\n</footer>\n"
 
 
-def _quote(one: Plain) -> str:
-    return f'<code class="log"><span class="place">{_place(one)}: </span>{_cut(one["said"])}</code>\n'
+def _quote(one: Plain, source: str) -> str:
+    return f'<code class="log"><span class="place">{_place(one, source)}: </span>{_cut(one["said"])}</code>\n'
 
 
-def _place(one: Plain) -> str:
-    return f"{escape(one['input'])} line {one['line']:,}" if one["line"] else escape(one["input"])
+def _place(one: Plain, source: str = "") -> str:
+    if not one["line"]:
+        return escape(one["input"])
+    return f"line {one['line']:,}" if one["input"] == source else f"{escape(one['input'])} line {one['line']:,}"
 
 
 def _line(one: Plain, boot: Plain) -> str:

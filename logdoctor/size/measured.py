@@ -33,7 +33,17 @@ class Shape:
 def shapes() -> tuple[Shape, ...]:
     """Every shape of a result that is known."""
     rows = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["shape"]
-    return tuple(Shape(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}) for row in rows)
+    return tuple(
+        Shape(
+            row["name"],
+            tuple(row["users"]),
+            tuple(row["tpot"]),
+            tuple(row["itl_p99"]),
+            tuple(row["tokens_per_second"]),
+            float(row["scale"]),
+        )
+        for row in rows
+    )
 
 
 def read_curve(files: Sequence[Path]) -> Curve:

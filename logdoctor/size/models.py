@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 # What a repository's name says of how a checkpoint was tuned or stored, not of its architecture.
 SAME_ARCHITECTURE = re.compile(
     r"[-_.](?:instruct|it|chat|base|hf|thinking|fp8|fp8-dynamic|awq|awq-int4|gptq|gptq-int4|gptq-int8|int4|int8|nvfp4"
-    r"|mxfp4|bf16|bnb-4bit|unsloth-bnb-4bit|w4a16|w8a8|gguf|quantized|dynamic|abliterated|abliterated-v\d|qat-autoawq"
+    r"|mxfp4|bf16|bnb-4bit|unsloth-bnb-4bit|w4a16|w8a8|gguf|quantized|dynamic|abliterated|abliterated-v\d|qat-autoawq|mtp|text"
     r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40})$"  # the last: a commit
 )
 
@@ -56,7 +56,8 @@ def known_models() -> tuple[str, ...]:
 def _bare(name: str) -> str:
     """A name without its owner and without what does not change the architecture."""
     cached = re.search(r"models--([^/]+)/snapshots/", name)
-    tail = cached[1] if cached else name.rstrip("/").split("/")[-1]
+    shelved = re.search(r"/([^/]+)/(?:transformers|pytorch)/([^/]+)/\d+/?$", name)  # a model hub's own folders
+    tail = cached[1] if cached else "-".join(shelved.groups()) if shelved else name.rstrip("/").split("/")[-1]
     bare = tail.split("--")[-1].lower().removeprefix("meta-").removeprefix("huihui-")
     while (shorter := SAME_ARCHITECTURE.sub("", bare)) != bare:
         bare = shorter
