@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import string
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from logdoctor.expression import Missing, parse
-from logdoctor.knowledge import Failure, Knowledge
+from logdoctor.knowledge import COMMON, Failure, Knowledge
 from logdoctor.model import PHASES, Cause, Confidence, Fact, Incident
 from logdoctor.outcome import PROGRESS, Course
 
@@ -15,6 +16,8 @@ UNRECOGNISED = "unrecognised-error"
 """An error that no entry of the knowledge knows."""
 ABOVE = "cause-not-in-this-log"
 """Only a wrapper's words are there."""
+WORDLESS = "process-ended-without-words"
+"""A process is gone, and nothing says why."""
 
 
 def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
@@ -37,9 +40,9 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
         [f for _, f in standing if not f.fields.get("weak")],
     ):
         if chosen:
-            return _cause(_best_line(chosen), knowledge, engine, "certain")
+            return _cause(_best_line(chosen), knowledge, engine, "certain", [f for _, f in heard])
     weak = [f for _, f in standing if f.fields.get("weak")]
-    unknown = _unrecognised(course, begin)
+    unknown = _unrecognised(course, knowledge, begin)
     if weak:
         # What was said where it broke outweighs what was said, and survived, long before.
         broke = facts[course.broke_at].evidence.line if course.broke_at is not None else 0
@@ -111,6 +114,8 @@ def _phase_before(index: int, facts: Sequence[Fact]) -> str:
             return anybody
         if speaker.process and fact.speaker.process == speaker.process:
             return fact.phase
+    if not anybody and not any(fact.kind == "start" for fact in facts):
+        return "load"  # nothing but a tail: most of a start is past
     return anybody or "config"
 
 
@@ -128,10 +133,14 @@ def _overcome(index: int, fact: Fact, facts: Sequence[Fact], course: Course) -> 
     return False
 
 
-def _cause(fact: Fact, knowledge: Knowledge, engine: str, confidence: Confidence) -> Cause:
+def _cause(fact: Fact, knowledge: Knowledge, engine: str, confidence: Confidence, heard: Sequence[Fact] = ()) -> Cause:
     failure = knowledge.failure(fact.fields["kind"], engine)
     if failure is None:
         raise KeyError(fact.fields["kind"])
+    # Another line of the same kind may hold the numbers that this one leaves out.
+    for other in heard:
+        if other.by == fact.by and other is not fact and not set(fact.fields["said"]) & set(other.fields["said"]):
+            fact = replace(fact, fields={**fact.fields, "said": {**other.fields["said"], **fact.fields["said"]}})
     return _cause_as(failure, fact, confidence)
 
 
@@ -173,7 +182,7 @@ def filled(texts: Iterable[str], fields: Mapping[str, object]) -> tuple[str, ...
     return tuple(found)
 
 
-def _unrecognised(course: Course, begin: int) -> Cause | None:
+def _unrecognised(course: Course, knowledge: Knowledge, begin: int) -> Cause | None:
     """The last exception of the process that failed first, when no entry knows it."""
     facts = course.facts
     known = {(f.evidence.source, f.evidence.line) for f in facts if f.kind == "failure"}
@@ -190,16 +199,8 @@ def _unrecognised(course: Course, begin: int) -> Cause | None:
     first = raised[0]
     last = [f for f in raised if f.speaker == first.speaker and f.evidence.line - first.evidence.line < 400][-1]
     where = f" in {last.fields['frame']}" if last.fields.get("frame") else ""
-    return Cause(
-        UNRECOGNISED,
-        str(last.fields.get("phase") or course.last_phase or "config"),
-        f"{last.fields['type']}{where}",
-        last.speaker.process,
-        last.evidence,
-        "guess",
-        "No known kind of failure fits this error; it is the last exception of the process that failed first.",
-        ("Read the lines around it with --context 20.", "Search the engine's issues for the words of this line."),
-    )
+    phase = str(last.fields.get("phase") or course.last_phase or "config")
+    return _concluded(UNRECOGNISED, last, knowledge, phase, "guess", f"{last.fields['type']}{where}")
 
 
 def _from_symptom(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
@@ -218,37 +219,30 @@ def _from_symptom(course: Course, knowledge: Knowledge, engine: str) -> Cause | 
             implied = knowledge.failure(failure.implies, engine)
             if implied is not None:
                 return _cause_as(implied, fact, "likely")
+    phase = course.last_phase or "config"
     if symptoms:
-        fact = symptoms[0]
-        return Cause(
-            ABOVE,
-            course.last_phase or "config",
-            "The cause stands above what was given",
-            fact.speaker.process,
-            fact.evidence,
-            "certain",
-            "This line only wraps an error that another process printed before it; that text is not in this log.",
-            (
-                "Give the whole log from the start of the server, standard output and standard error together.",
-                "Look into the log of the other ranks and processes.",
-                "Look for the operating system's out-of-memory killer: dmesg, or the journal of the host.",
-                "For failures between GPUs start again with NCCL_DEBUG=INFO.",
-            ),
-        )
+        return _concluded(ABOVE, symptoms[0], knowledge, phase, "certain")
     ends = [f for f in facts if f.kind == "process_end"]
-    return (
-        None
-        if not ends
-        else Cause(
-            ABOVE,
-            course.last_phase or "config",
-            "A process ended and nothing says why",
-            ends[0].speaker.process,
-            ends[0].evidence,
-            "guess",
-            "The log says that a process ended, but none of its own last words are there.",
-            ("Look for the operating system's out-of-memory killer: dmesg, or the journal of the host.",),
-        )
+    return _concluded(WORDLESS, ends[0], knowledge, phase, "guess") if ends else None
+
+
+def _concluded(
+    kind: str, fact: Fact, knowledge: Knowledge, phase: str, confidence: Confidence, title: str = ""
+) -> Cause:
+    """A kind that no wording says, with the line that it is concluded from."""
+    failure = knowledge.failure(kind, COMMON)
+    if failure is None:
+        raise KeyError(kind)
+    return Cause(
+        kind,
+        phase,
+        title or failure.title,
+        fact.speaker.process,
+        fact.evidence,
+        confidence,
+        failure.explanation,
+        failure.fix,
+        failure.links,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logdoctor.knowledge import Knowledge
+from logdoctor.knowledge import COMMON, Knowledge
 from logdoctor.mask import safe
 from logdoctor.model import Boot, Cause, Evidence, Input, Notice, Trouble, Verdict
 from logdoctor.startup import Said, Startup, startup
@@ -178,6 +178,7 @@ def _boot(boot: Boot, knowledge: Knowledge) -> Plain:
         ],
         "memory": dict(said.memory),
         "warnings": _warnings(boot.notices),
+        "silence": _silence(boot, knowledge),
         "seconds_to_ready": _span(boot.began, boot.ready_at),
         "seconds": _span(boot.began, boot.ended),
     }
@@ -233,6 +234,32 @@ def _folded(rows: Sequence[Sequence[float | None]]) -> list[float | None]:
         value = (sum(known) / len(known) if name.endswith("_tps") else max(known)) if known else None
         folded.append(round(value, 3) if value is not None else None)
     return folded
+
+
+def _silence(boot: Boot, knowledge: Knowledge) -> Plain | None:
+    """What can be said of a start whose log just ends: since when, whether that is usual, what it may mean."""
+    common = knowledge.engines.get(COMMON)
+    if boot.outcome != "incomplete" or common is None:
+        return None
+    phase = boot.last_phase or "config"
+    about = {**common.settings.get("silence", {}), **_own_silence(boot, knowledge)}.get(phase, {})
+    last = next((f for f in reversed(boot.facts) if f.phase and f.kind not in ("failure", "notice")), None)
+    return {
+        "phase": phase,
+        "title": about.get("title", phase),
+        "line": last.evidence.line if last else None,
+        "seconds": _span(last.time, boot.ended) if last else None,
+        "usual": about.get("usual", ""),
+        "look": about.get("look", ""),
+        "likely": [
+            one["what"] for one in common.settings.get("silent_end", ()) if phase in one.get("phases", (phase,))
+        ],
+    }
+
+
+def _own_silence(boot: Boot, knowledge: Knowledge) -> Plain:
+    engine = knowledge.engines.get(boot.engine)
+    return dict(engine.settings.get("silence", {})) if engine else {}
 
 
 def _engines_note(plain: Plain, said: Startup) -> None:

@@ -19,7 +19,7 @@ LAYERS = (
     ("outcome", "boots", "startup", "rule", "inputs"),
     ("cause", "judge"),
     ("check", "report", "probe", "render", "config", "pin", "compare", "learn", "explain"),
-    ("lint",),
+    ("lint", "sizing"),
     ("__init__", "commands"),
     ("cli",),
     ("__main__",),

@@ -14,7 +14,7 @@ from logdoctor.read.blocks import Block
 from logdoctor.read.extract import TooSlow, facts_of, hears
 from logdoctor.read.fold import Fold
 from logdoctor.read.peel import Peeler
-from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception
+from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
 from logdoctor.read.source import CHUNK, Stream
 
@@ -271,6 +271,13 @@ class Reader:
             )
             if text.lstrip().startswith(OPENING):
                 return
+        elif message.level == "error" and frame(text):
+            # A paste often begins in the middle of a traceback.
+            self._open[message.speaker] = region = Traceback(
+                self.index.frames, True, message.line.number, last_number=message.line.number
+            )
+            region.feed(message)
+            return
         if not seen and raised is None:
             return
         said: list[Fact] = []

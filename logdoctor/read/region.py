@@ -74,6 +74,11 @@ class Traceback:
         return raised
 
 
+def frame(text: str) -> bool:
+    """Tell whether a line is a traceback's frame."""
+    return text.startswith("  File ") and _FRAME.match(text) is not None
+
+
 def exception(text: str) -> Raised | None:
     """Read a bare exception line by the habits of naming exceptions."""
     match = _EXCEPTION.match(text[:4096])

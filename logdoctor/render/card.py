@@ -132,8 +132,11 @@ def _boot(report: Plain, boot: Plain, width: int, verbose: bool) -> Iterator[Row
     if boot["cause"]:
         yield []
         yield from _cause(boot["cause"], width, boot["input"])
+    if boot["silence"]:
+        yield []
+        yield from _silence(boot["silence"], width)
     yield []
-    yield from _facts(boot, width)
+    yield from _facts(boot, width, verbose)
     if any(key in boot["memory"] for key, _, _ in _ACCOUNT[1:]) and len(boot["memory"]) > 1:
         yield from _memory(boot["memory"], width)
     if boot["timeline"]:
@@ -180,7 +183,20 @@ def _quote(line: int, text: str, width: int, source: str = "") -> Iterator[Row]:
     )
 
 
-def _facts(boot: Plain, width: int) -> Iterator[Row]:
+def _silence(silence: Plain, width: int) -> Iterator[Row]:
+    """What a start was at when its log ended, whether that is usual, and what it may mean."""
+    since = f", {_duration(silence['seconds'])} before the log ends" if silence["seconds"] else ""
+    where = f" (line {silence['line']}{since})" if silence["line"] else ""
+    yield from _wrapped(f"It was {silence['title']}{where}; nothing says why the log ends here.", "  ", width, "yellow")
+    if silence["usual"]:
+        yield from _wrapped(f"Usual for this phase: {silence['usual']}.", "  ", width)
+    if silence["look"]:
+        yield from _wrapped(silence["look"], "  ", width)
+    for number, what in enumerate(silence["likely"], 1):
+        yield from _wrapped(what, f"  {number}. ", width)
+
+
+def _facts(boot: Plain, width: int, verbose: bool) -> Iterator[Row]:
     startup = boot["startup"]
     for key, label in _LABELS:
         one = startup[key]
@@ -189,7 +205,11 @@ def _facts(boot: Plain, width: int) -> Iterator[Row]:
             one = one or startup["max_concurrency"] or startup["kv_blocks"]
         if one is None:
             why = boot["missing"].get(key, "")
-            yield from _wrapped("unknown" + (f": {why}" if why else ""), head, width, "dim")
+            text = "unknown" + (f": {why}" if why else "")
+            room = width - len(head)
+            if not verbose and len(text) > room:
+                text = text[: room - 1].rsplit(" ", 1)[0] + "…"
+            yield from _wrapped(text, head, width, "dim")
             continue
         text = _value(key, startup)
         if one.get("ranks"):

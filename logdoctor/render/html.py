@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
@@ -43,6 +44,7 @@ _MEMORY = (
     ("other_gib", "other", "c4"),
     ("kv_gib", "KV cache", "c5"),
 )
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]{1,40}")
 LOG_TEXT = 400
 """Characters of a log line that the page shows."""
 EARLIER = 20
@@ -124,7 +126,7 @@ def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         yield f"<p><b>{escape(first['title'])}</b>{more}, {_place(first)}.</p>"
         if first["fix"]:
-            yield f"<p>First to try: {escape(first['fix'][0])}</p>"
+            yield f"<p>First to try: {_prose(first['fix'][0])}</p>"
     elif verdict == "degraded":
         sick = [f for f in report["findings"] if f["severity"] != "info" and f.get("kind") != "cause"]
         if sick:
@@ -132,15 +134,15 @@ def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
             more = f" (and {len(sick) - 1} more)" if len(sick) > 1 else ""
             yield f'<p><a href="{link}">{escape(sick[0]["title"])}</a>{more}.</p>'
             if sick[0]["fix"]:
-                yield f"<p>First to try: {escape(sick[0]['fix'][0])}</p>"
+                yield f"<p>First to try: {_prose(sick[0]['fix'][0])}</p>"
     yield "</div>\n"
     if len(newest) > 1:
         numbers = {id(boot): number for number, boot in enumerate(report["boots"], 1)}
         yield '<nav aria-label="Servers"><ul>'
         for boot in newest:
             yield (
-                f'<li><a href="#b{numbers[id(boot)]}">{escape(boot["replica"])}</a> '
-                f'<span class="{boot["outcome"]}">{boot["outcome"]}</span></li>'
+                f'<li><span class="badge {boot["outcome"]}">{boot["outcome"]}</span>'
+                f'<a href="#b{numbers[id(boot)]}">{escape(boot["replica"])}</a></li>'
             )
         yield "</ul></nav>\n"
     yield "</header>\n"
@@ -202,7 +204,7 @@ def _cause(cause: Plain, source: str, level: int) -> Iterator[str]:
         yield f'<code class="log">{chr(10).join(rows)}</code>\n'
     else:
         yield _quote(cause, source)
-    yield f"<p>{escape(cause['why'])}</p>\n"
+    yield f"<p>{_prose(cause['why'])}</p>\n"
     yield _fixes(cause["fix"])
     process = f", said by {escape(cause['process'])}" if cause["process"] else ""
     yield f'<p class="soft small"><code>{escape(cause["kind"])}</code>{process}'
@@ -371,19 +373,19 @@ def _clock_axis(times: Sequence[float]) -> str:
 def _finding(finding: Plain, level: int) -> Iterator[str]:
     severity = finding["severity"]
     yield f'<article class="finding {severity}">\n<h{level}><span class="badge">{severity}</span>{escape(finding["title"])}</h{level}>\n'
-    yield f"<p>{escape(finding['message'])}</p>\n"
+    yield f"<p>{_prose(finding['message'])}</p>\n"
     for one in finding["evidence"][:3]:
         yield _quote(one, finding["input"])
     yield _fixes(finding["fix"])
     if finding["why"]:
-        yield f"<details><summary>Why</summary><p>{escape(finding['why'])}</p></details>\n"
+        yield f"<details><summary>Why</summary><p>{_prose(finding['why'])}</p></details>\n"
     yield f'<p class="soft small"><code>{escape(finding["rule"])}</code></p>\n</article>\n'
 
 
 def _fixes(fixes: Sequence[str]) -> str:
     if not fixes:
         return ""
-    return '<ol class="fix">' + "".join(f"<li>{escape(fix)}</li>" for fix in fixes) + "</ol>\n"
+    return '<ol class="fix">' + "".join(f"<li>{_prose(fix)}</li>" for fix in fixes) + "</ol>\n"
 
 
 def _noise(boot: Plain, level: int) -> Iterator[str]:
@@ -508,6 +510,11 @@ def _line(one: Plain, boot: Plain) -> str:
 def _link(link: str) -> str:
     """A link of the knowledge; only to the web."""
     return f'<a href="{escape(link)}" rel="noreferrer">{escape(link)}</a>' if link.startswith("https://") else escape(link)
+
+
+def _prose(text: str) -> str:
+    """A sentence whose command-line flags do not break at their dashes."""
+    return _FLAG.sub(r'<span class="flag">\g<0></span>', escape(text))
 
 
 def _cut(text: str) -> str:

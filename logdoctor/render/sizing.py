@@ -125,8 +125,13 @@ def _arithmetic(sizing: Plain) -> Iterator[tuple[str, str]]:
     first = (sizing.get("traffic") or [None])[0]
     if first and first.get("bytes_per_user"):
         prefix = f" beside {first['shared_prefix_tokens']:,} shared tokens" if first["shared_prefix_tokens"] else ""
-        per = _size(first["bytes_per_user"])
-        yield "users", f"{pool['gib']:.2f} GiB ÷ {per} a user{prefix} = {first['users']:,}"
+        text = f"{pool['gib']:.2f} GiB ÷ {_size(first['bytes_per_user'])} a user{prefix} = {first['users_by_pool']:,}"
+        length = first["prompt_tokens"] + first["output_tokens"]
+        if length > kv["max_model_len"]:
+            text = f"requests of {length:,} tokens are longer than max_model_len {kv['max_model_len']:,}: none is taken"
+        elif first["users"] < first["users_by_pool"]:
+            text += f"; max_num_seqs lets {first['users']:,} run at once"
+        yield "users", text
     if sizing["budget"]:
         yield "the card", _card(sizing["budget"])
 
@@ -160,14 +165,14 @@ def _card(budget: Plain) -> str:
         return f"{text}; the pool is given, weights {_range(weights)}"
     names = {"weights_gib": "weights", "activation_gib": "activation", "graphs_gib": "graphs", "context_gib": "context"}
     taken = " − ".join(f"{label} {_range(budget[name])}" for name, label in names.items())
-    return f"{text} − {taken} = {_range(budget['pool_gib'])} for the pool"
+    return f"{text} − {taken} = {_range(budget['pool_gib'])} for the pool (in brackets: the range of the estimate)"
 
 
 def _range(value: Plain) -> str:
     """A number, or its expected value with both ends."""
     if value["low"] == value["high"]:
         return f"{value['expected']:.2f}"
-    return f"{value['expected']:.1f} (estimate: {value['low']:.1f} to {value['high']:.1f})"
+    return f"{value['expected']:.1f} ({value['low']:.1f} to {value['high']:.1f})"
 
 
 def _log(sizing: Plain) -> Iterator[tuple[str, str]]:

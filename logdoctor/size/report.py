@@ -232,6 +232,7 @@ def _traffic_part(traffic: Traffic, layout: Plan, blocks: int, request: Request)
         "shared_prefix_tokens": traffic.shared_prefix,
         "users_wanted": traffic.users,
         "users": users_of(layout, blocks, traffic, request.max_num_seqs),
+        "users_by_pool": users_of(layout, blocks, traffic),
         "bytes_per_user": round(share * layout.block_bytes),
     }
 
