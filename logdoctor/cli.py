@@ -189,9 +189,10 @@ def check(
 
 def _rules(knowledge: Any, packs: Sequence[Path] | None, select: Sequence[str], ignore: Sequence[str]) -> list[Any]:
     """The rules that come with logdoctor and the user's own, less what was left out."""
-    from logdoctor.rule import folder, load_rules
+    from logdoctor.rule import load_rules
+    from logdoctor.store import load
 
-    rules = load_rules([folder(), *(packs or ())], knowledge.kinds)
+    rules = [*load()[1], *(load_rules(packs, knowledge.kinds) if packs else ())]
     known = [rule.name for rule in rules]
     for name in (*select, *ignore):
         if name not in known:
@@ -328,9 +329,11 @@ def explain(
 ) -> None:
     """Say what a kind of failure or a rule is, why it happens, how to fix it, which versions, with a sample."""
     from logdoctor import explain as pages
+    from logdoctor.knowledge import load
+    from logdoctor.rule import folder, load_rules
 
-    knowledge = _knowledge()
-    pack = _rules(knowledge, rules, (), ())
+    knowledge = load()  # with its samples, which the fast store leaves out
+    pack = load_rules([folder(), *(rules or ())], knowledge.kinds)
     if every:
         for line in pages.listing(knowledge, pack):
             _write(line)
@@ -468,9 +471,9 @@ def _write(text: str) -> None:
 
 
 def _knowledge() -> Any:
-    from logdoctor.knowledge import load
+    from logdoctor.store import load
 
-    return load()
+    return load()[0]
 
 
 @app.command(epilog="Example: logdoctor facts server.log --kind flag")
@@ -500,6 +503,135 @@ def facts(
         raise Stop(f"{label(log)}: {reason(error)}") from None
     if reader.binary:
         raise Stop(f"{label(log)}: is not text")
+
+
+Timeout = Annotated[
+    str, typer.Option(help="Time that the start may take: 600, 90s, 15m, 1h30m.", show_default=False, metavar="TIME")
+]
+
+
+def _seconds(text: str, option: str) -> float | None:
+    """Read a time such as 90, 90s, 15m or 1h30m."""
+    if not text:
+        return None
+    from logdoctor.probe.wait import duration
+
+    try:
+        return duration(text)
+    except ValueError:
+        raise Stop(f"{option} {text!r} is no time; say it as 600, 90s, 15m or 1h30m") from None
+
+
+def _card_on_stderr(plain: Mapping[str, Any]) -> None:
+    from logdoctor.render import terminal
+
+    sys.stderr.flush()
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        terminal.show(plain, sys.stderr, min(shutil.get_terminal_size((80, 24)).columns, 110))
+    else:
+        sys.stderr.buffer.write(terminal.render(plain).encode("utf-8", "replace") + b"\n")
+        sys.stderr.buffer.flush()
+
+
+@app.command(
+    epilog="Example: logdoctor watch server.log --timeout 15m    or: kubectl logs -f POD | logdoctor watch -",
+)
+def watch(
+    log: Annotated[
+        str, typer.Argument(help="Log file, which need not be there yet; - is standard input.", show_default=False)
+    ],
+    timeout: Timeout = "",
+    forever: Annotated[
+        bool, typer.Option("--forever", help="Go on when it is ready: print restarts and troubles as they appear.")
+    ] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Wait for a start that begins from now on; those in the log do not count.")
+    ] = False,
+    rules: RulesOption = None,
+    format: FormatOption = Format.terminal,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say where the start is.")] = False,
+) -> None:
+    """Follow a start: the phase and how far it is, then the card (exit 0), or at once why it failed (exit 1)."""
+    import time
+
+    from logdoctor.check import label, reason
+    from logdoctor.read.follow import open_source
+    from logdoctor.watch.command import printed
+    from logdoctor.watch.command import watch as follow
+    from logdoctor.watch.status import display
+    from logdoctor.watch.watcher import Options
+
+    if log != "-" and not Path(log).parent.is_dir():
+        raise Stop(f"{log}: there is no such folder")
+    options = Options(_seconds(timeout, "--timeout"), forever, new)
+    knowledge = _knowledge()
+    pack = _rules(knowledge, rules, (), ())
+    as_json = format is Format.json
+    tell = printed(_write, lambda: time.strftime("%Y-%m-%dT%H:%M:%S%z" if as_json else "%H:%M:%S"), as_json)
+
+    def card(plain: dict[str, Any]) -> None:
+        if as_json and forever:
+            import json
+
+            _write(json.dumps({"event": "report", "report": plain}, ensure_ascii=False))
+        else:
+            _print(plain, format, verbose, no_color)
+
+    try:
+        seen = follow(
+            open_source(log), knowledge, lambda: pack, options, display(sys.stderr, quiet or as_json), card, tell
+        )
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise Stop(f"{label(log)}: {reason(error)}") from None
+    if seen.end == "binary":
+        raise Stop(f"{label(log)}: is not text")
+    if seen.report is not None and not (forever and seen.end == "gone"):
+        card(seen.report)
+    if seen.end == "over":
+        typer.echo(f"logdoctor: {label(log)}: not ready after {timeout}", err=True)
+    elif seen.report is None:
+        raise Stop(f"{label(log)}: no log of an engine that logdoctor knows")
+    raise typer.Exit(
+        0 if seen.report is not None and seen.report["verdict"] in ("healthy", "degraded") and seen.end != "over" else 1
+    )
+
+
+@app.command(
+    name="run",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: logdoctor run --log server.log -- vllm serve MODEL --max-model-len 8192",
+)
+def run_command(
+    command: Annotated[list[str], typer.Argument(help="The command, behind --.", show_default=False)],
+    log: Annotated[Path | None, typer.Option(help="File that gets a copy of its output.", show_default=False)] = None,
+    timeout: Timeout = "",
+    rules: RulesOption = None,
+) -> None:
+    """Start a server and watch it: its output passes untouched, the card goes to standard error."""
+    from logdoctor.watch.child import CannotRun
+    from logdoctor.watch.command import run as watched
+
+    seconds = _seconds(timeout, "--timeout")
+    try:
+        code = watched(
+            command,
+            log,
+            seconds,
+            _knowledge,
+            lambda knowledge: _rules(knowledge, rules, (), ()),
+            _card_on_stderr,
+            lambda text: typer.echo(f"logdoctor: {text}", err=True),
+        )
+    except CannotRun as error:
+        typer.echo(f"logdoctor: {error}", err=True)
+        raise typer.Exit(error.status) from None
+    except OSError as error:
+        raise Stop(f"{log}: {error.strerror}") from None
+    raise typer.Exit(code)
 
 
 @app.command(epilog="Example: logdoctor lint my-rules/")

@@ -68,13 +68,12 @@ class Expression:
     """A parsed expression. `names` are the dotted names it reads, `lists` those it reads all values of."""
 
     text: str
-    tree: ast.expr
     names: frozenset[str]
     lists: frozenset[str]
 
     def value(self, lookup: Lookup, lists: Callable[[str], Sequence[Any]] | None = None) -> Any:
         """Work the expression out. Raises Missing where a value is not there."""
-        return _Walk(lookup, lists or _no_lists).walk(self.tree)
+        return _Walk(lookup, lists or _no_lists).walk(_tree(self.text))
 
 
 def _no_lists(name: str) -> Sequence[Any]:
@@ -85,15 +84,20 @@ def _no_lists(name: str) -> Sequence[Any]:
 def parse(text: str) -> Expression:
     """Parse an expression; raises ExpressionError with the place."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a regex in a text may look like an unknown escape
-            tree = ast.parse(text.strip(), mode="eval").body
+        tree = _tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f"{text!r} is no expression: {error}") from None
     names: set[str] = set()
     lists: set[str] = set()
     _check(tree, names, lists)
-    return Expression(text, tree, frozenset(names), frozenset(lists))
+    return Expression(text, frozenset(names), frozenset(lists))
+
+
+@cache
+def _tree(text: str) -> ast.expr:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a regex in a text may look like an unknown escape
+        return ast.parse(text.strip(), mode="eval").body
 
 
 def _check(node: ast.expr, names: set[str], lists: set[str]) -> None:

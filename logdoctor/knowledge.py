@@ -8,7 +8,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +48,6 @@ class KnowledgeError(Exception):
     def __init__(self, errors: Sequence[str]) -> None:
         self.errors = tuple(errors)
         super().__init__("\n".join(errors))
-
-
-@cache
-def compiled(pattern: str) -> regex.Pattern[str]:
-    """Compile a regex of the knowledge on its first use."""
-    return regex.compile(pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +405,7 @@ def _pattern(table: Table, engine: str, file: str, kinds: Mapping[str, Kind], na
     if kind is None:
         table.wrong(f"fact {fact!r} is no kind of the vocabulary{_suggest(fact, kinds)}")
         return pattern
-    groups = set(compiled(pattern.regex).groupindex) if pattern.regex else set()
+    groups = set(regex.compile(pattern.regex).groupindex) if pattern.regex else set()
     if pattern.reader:
         if "text" not in groups:
             table.wrong("a reader needs a group named text")
@@ -505,7 +498,7 @@ def _envelope(table: Table, engine: str, file: str) -> Envelope:
         samples=_samples(table),
         file=file,
     )
-    groups = set(compiled(envelope.regex).groupindex) | set(fields)
+    groups = set(regex.compile(envelope.regex).groupindex) | set(fields)
     if unknown := sorted(groups - ENVELOPE_GROUPS):
         table.wrong(f"unknown group {', '.join(unknown)}; known are {', '.join(sorted(ENVELOPE_GROUPS))}")
     if not envelope.samples:

@@ -10,7 +10,8 @@ from typing import Any
 
 from logdoctor.check import read_text
 from logdoctor.judge import judge
-from logdoctor.knowledge import Benign, Envelope, Failure, Knowledge, KnowledgeError, Pattern, compiled, inspect
+from logdoctor.knowledge import Benign, Envelope, Failure, Knowledge, KnowledgeError, Pattern, inspect
+from logdoctor.regexes import compiled
 from logdoctor.model import PHASES, Evidence, Fact
 from logdoctor.read.extract import facts_of, hears
 from logdoctor.read.peel import Peeler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ from logdoctor.rule import Rule, folder, load_rules
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what tests remember out of the home folder."""
+    os.environ["LOGDOCTOR_CACHE"] = str(tmp_path_factory.getbasetemp().parent / "logdoctor-cache")
 
 
 @pytest.fixture(scope="session")

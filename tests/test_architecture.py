@@ -12,14 +12,15 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "logdoctor"
 
 LAYERS = (
-    ("version",),
+    ("version", "regexes"),
     ("model", "mask", "expression"),
     ("knowledge", "size"),
     ("read",),
     ("outcome", "boots", "startup", "rule", "inputs"),
-    ("cause", "judge"),
-    ("check", "report", "probe", "render", "config", "pin", "compare", "learn", "explain"),
-    ("lint", "sizing"),
+    ("cause", "judge", "derive", "store"),
+    ("report", "render", "config", "pin", "compare", "learn", "explain"),
+    ("check", "probe"),
+    ("lint", "sizing", "bundle", "watch", "metrics", "dashboard"),
     ("__init__", "commands"),
     ("cli",),
     ("__main__",),

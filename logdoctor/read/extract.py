@@ -7,8 +7,9 @@ from typing import Any
 
 import regex
 
-from logdoctor.knowledge import Kind, Pattern, Wording, compiled
+from logdoctor.knowledge import Kind, Pattern, Wording
 from logdoctor.read.values import read_values, scalar
+from logdoctor.regexes import compiled
 
 TIMEOUT = 0.5
 """Seconds that one search may take; a line that needs more is a trouble, not a hang."""

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from logdoctor.knowledge import COMMON, Envelope, compiled
+from logdoctor.knowledge import COMMON, Envelope
 from logdoctor.model import Line, Message, Speaker
 from logdoctor.read.clock import seconds
+from logdoctor.regexes import compiled
 
 _SAMPLE = 60
 """Lines of an input's head that show which ordinary prefixes it has."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from logdoctor.knowledge import COMMON, Failure, Knowledge, Pattern, Wording, compiled
+from logdoctor.knowledge import COMMON, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block
@@ -17,6 +17,7 @@ from logdoctor.read.peel import Peeler
 from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
 from logdoctor.read.source import CHUNK, Stream
+from logdoctor.regexes import compiled
 
 _MARKS = (
     OPENING,
