@@ -14,6 +14,8 @@ from logdoctor.read.extract import scale, typed
 
 FEW = 48
 """Lines of one pattern in a block that become a fact each; more are put together."""
+BEHIND = 64
+"""Bytes behind a periodic line's literal that its regex may need."""
 BUCKETS = 2
 """Facts that many lines of one pattern in a block become."""
 
@@ -129,14 +131,13 @@ def _counted(
             yield Folded(one.pattern, match.start(), {**fields, "count": count}, text)
 
 
-def _uncommon(one: _Periodic, expression: re.Pattern[bytes], data: bytes, begin: int, end: int) -> Iterator[bytes]:
+def _uncommon(one: _Periodic, expression: re.Pattern[bytes], data: bytes, begin: int, end: int) -> list[bytes]:
     """The texts of the lines that are not the ordinary ones."""
+    lines = []
     for hit in expression.finditer(data, begin, end):
-        start = data.rfind(b"\n", begin, hit.start()) + 1
-        stop = data.find(b"\n", hit.end(), end)
-        match = one.whole.search(data, max(start, begin), stop if stop >= 0 else end)
-        if match is not None:
-            yield match[0]
+        at = hit.end()
+        lines.append(data[data.rfind(b"\n", begin, at) + 1 : at + BEHIND].partition(b"\n")[0])
+    return one.whole.findall(b"\n".join(lines))
 
 
 def _by_text(
@@ -173,17 +174,17 @@ def _together(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> dict[str, An
         field = one.kind.fields.get(name)
         if field is None or field.type not in ("int", "float"):
             continue
-        values = list(map(float, filter(None, column)))
-        if not values:
-            continue
         if field.over == "max":
-            value = max(values)
-        elif field.over == "sum":
-            value = sum(values)
-        elif field.over == "mean":
-            value = sum(values) / len(values)
+            # Distinct texts are few: only they are turned into numbers.
+            value = max(map(float, filter(None, set(column))), default=None)
         else:
-            value = values[-1]
+            values = list(map(float, filter(None, column)))
+            total = sum(values)
+            value = None if not values else total if field.over == "sum" else total / len(values)
+            if values and field.over == "last":
+                value = values[-1]
+        if value is None:
+            continue
         if name in one.pattern.scale:
             value = scale(value, one.pattern.scale[name])
         fields[name] = int(value) if field.type == "int" else round(value, 3)

@@ -37,6 +37,8 @@ _SEVERE = ("warning", "error", "critical")
 _WARNS = regex.compile(r"(?:^|\s)(?P<class>[A-Z]\w*Warning): ")
 _NEVER_A_CAUSE = ("Warning", "CancelledError", "GeneratorExit")
 """Ends of the names of exceptions that are warnings, or that only say that something else ended a task."""
+HOLD = 64
+"""Blocks after which the counts of periodic lines are handed on; a short block, the end for now, does it too."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
 TEXT = 2_000
@@ -104,7 +106,10 @@ class Reader:
         self._peeler = Peeler(index.knowledge.envelopes)
         self._open: dict[Speaker, Traceback] = {}
         self._overlong = 0
+        self._tail = (b"", 0)
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
+        self._counted: dict[tuple[str, bytes], int] = {}
+        self._held = 0
 
     @property
     def input(self) -> Input:
@@ -122,6 +127,8 @@ class Reader:
                 folding = not (self._peeler.replicas or self._peeler.json or block.numbers is not None)
                 scanner = self.index.scanner(folding)
             yield from self._block(block, scanner, folding)
+        yield from self._flush()
+        self._remember_last(*self._tail)
         self.troubles[:0] = self.stream.troubles
         if self._overlong:
             self.troubles.append(
@@ -193,15 +200,19 @@ class Reader:
             if folding and seen & self.index.starts and begin > folded:
                 yield from self._fold(data, folded, begin, block, folded_index, periodic)
                 folded, folded_index = begin, index
+                yield from self._flush()
                 self._known_folds.clear()  # a new life has its own evidence
             yield from self._line(data[begin:end], block.number(index), seen)
             at, index = end + 1, index + 1
         if folding:
             yield from self._fold(data, folded, len(data), block, folded_index, periodic)
+            self._held += 1
+            if self._held >= HOLD or len(data) < self.stream.chunk // 2:
+                yield from self._flush()
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         if lines:
             self.lines = max(self.lines, block.number(lines - 1))
-            self._remember_last(data, block.number(lines - 1))
+            self._tail = (data, block.number(lines - 1))
 
     def _fold(self, data: bytes, begin: int, end: int, block: Block, index: int, periodic: set[int]) -> Iterator[Fact]:
         if not periodic:
@@ -210,8 +221,7 @@ class Reader:
         for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds):
             key = (fold.pattern.name, fold.key)
             if fold.offset < 0:
-                first = self._known_folds[key]
-                yield replace(first, fields={**first.fields, **fold.fields}, time=None)
+                self._counted[key] = self._counted.get(key, 0) + fold.fields["count"]
                 continue
             index += data.count(b"\n", at, fold.offset)
             at = fold.offset
@@ -224,6 +234,14 @@ class Reader:
                 if fold.key and len(self._known_folds) < KNOWN:
                     self._known_folds[key] = fact
                 yield fact
+
+    def _flush(self) -> Iterator[Fact]:
+        """Give the counts of periodic lines that were held back: of each key one fact."""
+        for key, count in self._counted.items():
+            first = self._known_folds[key]
+            yield replace(first, fields={**first.fields, "count": count}, time=None)
+        self._counted.clear()
+        self._held = 0
 
     def _remember_last(self, data: bytes, number: int) -> None:
         end = len(data.rstrip(b"\n"))
@@ -256,14 +274,22 @@ class Reader:
 
     def _message(self, message: Message, seen: Sequence[int] | set[int], shared: bool) -> Iterator[Fact]:
         text = message.text
-        region = self._open.get(message.speaker)
+        owner = message.speaker
+        region = self._open.get(owner)
         raised: Raised | None = None
+        if region is None and self._open and not message.level and not owner.process:
+            # A record of several lines has its prefix on the first only.
+            for other, candidate in self._open.items():
+                if candidate.last_number == message.line.number - 1 and (
+                    candidate.bare or (candidate.read == 0 and frame(text))
+                ):
+                    owner, region, candidate.bare = other, candidate, True
+                    break
         if region is not None:
             step = region.feed(message)
             if step == "inside":
                 return
-            if message.speaker in self._open:
-                del self._open[message.speaker]
+            self._open.pop(owner, None)
             if isinstance(step, Raised):
                 raised = step
         if OPENING in text and seen:

@@ -50,6 +50,7 @@ class Traceback:
     last_number: int = 0
     code_next: bool = field(default=False)
     path: list[str] = field(default_factory=list)
+    bare: bool = False
 
     def feed(self, message: Message) -> Raised | str:
         """Take the speaker's next line: `inside`, `over` (it is no part of it), or what was raised."""

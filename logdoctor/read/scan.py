@@ -6,9 +6,8 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-SMALL = 2 << 20
-"""Bytes up to which searching literal by literal costs less than building an automaton (17 ms import, 30 ms
-compile)."""
+SMALL = 320 << 10
+"""Bytes up to which searching literal by literal costs less than an automaton: 17 ms to import, 30 ms to compile."""
 
 
 _WORDS = re.compile(rb"[A-Za-z0-9_]{4,}")
