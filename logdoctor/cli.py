@@ -654,14 +654,26 @@ def lint(
     raise typer.Exit(2 if wrong else 0)
 
 
+def _keep_only(given: Sequence[str]) -> None:
+    """Keep the command that is asked for: to build all the others would cost more than to run it."""
+    wanted = given[0] if given else ""
+    named = {(c.name or c.callback.__name__): c for c in app.registered_commands if c.callback is not None}
+    if wanted == "--version":
+        app.registered_commands = app.registered_commands[:1]
+    elif wanted in named:
+        app.registered_commands = [named[wanted]]
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every end becomes an exit status."""
     from typer.exceptions import TyperException
 
     from logdoctor.knowledge import KnowledgeError
 
+    given = list(arguments) if arguments is not None else sys.argv[1:]
+    _keep_only(given)
     try:
-        code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        code = app(args=given, standalone_mode=False)
         if code == INTERRUPTED:  # typer turns Ctrl-C into this status
             print("logdoctor: interrupted", file=sys.stderr)
         return code if isinstance(code, int) else 0

@@ -1116,7 +1116,7 @@ def test_recommendations() -> None:
     assert [(a.setting, a.value) for a in capped] == [("max_num_seqs", 60)]
     assert size.recommend(case(seqs=90), Traffic(1000, 500, users=60)) == ()
     long = size.recommend(case(gib=2, length=40960), Traffic(1000, 500, users=5))
-    assert (long[0].setting, long[0].value) == ("max_model_len", 1504)
+    assert (long[0].setting, long[0].value) == ("max_model_len", 14544)
     refused = size.recommend(case(length=1024), Traffic(2000, 500))
     assert (refused[0].setting, refused[0].value) == ("max_model_len", 2512)
 

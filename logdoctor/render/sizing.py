@@ -85,7 +85,7 @@ def _answer(sizing: Plain) -> Row:
     ]
     if "users_in_all" in pool:
         row.append((f" ({pool['users']:,} in each of {pool['pools']} pools)", ""))
-    if "users_range" in pool:
+    if "users_range" in pool and len(set(pool["users_range"])) > 1:
         low, high = (n * pool.get("pools", 1) for n in pool["users_range"])
         row.append((f" (estimate: {low:,} to {high:,})", ""))
     if wanted:
@@ -123,7 +123,7 @@ def _arithmetic(sizing: Plain) -> Iterator[tuple[str, str]]:
         return
     yield "the pool", _pool(sizing)
     first = (sizing.get("traffic") or [None])[0]
-    if first and first.get("bytes_per_user"):
+    if first and first.get("bytes_per_user") and pool["gib"] > 0:
         prefix = f" beside {first['shared_prefix_tokens']:,} shared tokens" if first["shared_prefix_tokens"] else ""
         text = f"{pool['gib']:.2f} GiB ÷ {_size(first['bytes_per_user'])} a user{prefix} = {first['users_by_pool']:,}"
         length = first["prompt_tokens"] + first["output_tokens"]
@@ -146,7 +146,9 @@ def _pool(sizing: Plain) -> str:
     parts = by
     budget = sizing["budget"]
     if pool.get("source") == "estimate" and budget:
-        parts = f"estimate: {max(0.0, budget['pool_gib']['low']):.1f} to {budget['pool_gib']['high']:.1f}"
+        parts = f"estimate: {max(0.0, budget['pool_gib']['low']):.1f} to {max(0.0, budget['pool_gib']['high']):.1f}"
+    if pool["gib"] <= 0:
+        return "nothing is left of the card"
     text = f"{pool['gib']:.2f} GiB ({parts}) ÷ {_kib(kv['engine_bytes_per_token'])} = {pool['tokens']:,} tokens"
     if "tokens_range" in pool:
         low, high = pool["tokens_range"]
@@ -192,7 +194,9 @@ def _log(sizing: Plain) -> Iterator[tuple[str, str]]:
         missing = "GiB" if log["kv_gib"] is None else "tokens"
         yield "computed", f"{_kib(log['computed_bytes_per_token'])} a token; the log prints no {missing} to check it by"
         return
-    computed = f"{_kib(log['computed_bytes_per_token'])} a token, {log['computed_tokens']:,} tokens"
+    token = log["computed_bytes_per_token"]
+    computed = f"{_kib(token)} a token, " if token else ""
+    computed += f"{log['computed_tokens']:,} tokens"
     apart = log["apart_percent"] or 0.0
     if log["agrees"]:
         yield "computed", f"{computed}: the log agrees ({abs(apart):.1f} % apart)"

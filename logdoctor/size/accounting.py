@@ -184,6 +184,12 @@ def platform_block_size(platform: str) -> int:
     return value
 
 
+def stored_as(platform: str, dtype: str) -> str:
+    """Name the dtype that a platform keeps when it is asked for this one."""
+    kept = _table("stored_as").get(platform)
+    return str(kept.get(dtype, dtype)) if isinstance(kept, dict) else dtype
+
+
 def _by_memory(table: str, field: str, gib: float) -> int:
     rows = _knowledge()[table]
     assert isinstance(rows, list)

@@ -219,6 +219,10 @@ def _advice(case: Case, setting: str, value: str | float, why: str) -> Advice:
     return Advice(setting, flag(case.accounting.engine, setting), value, why)
 
 
+def _requests(count: int) -> str:
+    return f"{count:,} request{'s' * (count != 1)}"
+
+
 def _round_length(tokens: int) -> int:
     return max(16, -(-tokens // 16) * 16)
 
@@ -233,7 +237,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
         needed = traffic.length if traffic is not None else None
         eight = _eight_bits(case)
         if reach >= 16 and (needed is None or needed <= reach):
-            length = reach // 16 * 16 if needed is None else min(reach, _round_length(needed))
+            length = reach // 16 * 16  # all that fits: a smaller limit gives no user more
             advice.append(
                 _advice(
                     case,
@@ -314,7 +318,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
                     case,
                     "max_num_seqs",
                     target,
-                    f"At most {cap:,} requests run at once now, and the pool holds {fit:,}.",
+                    f"At most {_requests(cap)} at once run now, and the pool holds {fit:,}.",
                 )
             )
         elif cap > fit:
@@ -323,7 +327,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
                     case,
                     "max_num_seqs",
                     fit,
-                    f"The pool holds {fit:,} such requests; more at once push each other out.",
+                    f"The pool holds {_requests(fit)} like these; more at once push each other out.",
                 )
             )
     return tuple(advice[:2])
@@ -384,7 +388,13 @@ def endpoints(classes: Sequence[Traffic]) -> tuple[Endpoint, ...]:
     gaps = [(by_length[i + 1].length / by_length[i].length, i) for i in range(len(by_length) - 1)]
     widest, at = max(gaps, default=(1.0, 0))
     if longest_of / by_length[0].length < FAR_APART or widest < 2:
-        return (Endpoint(_round_length(longest_of), tuple(by_length), "The lengths are alike: one server is best."),)
+        return (
+            Endpoint(
+                _round_length(longest_of),
+                tuple(by_length),
+                f"The lengths differ by less than {FAR_APART} times: one server is best.",
+            ),
+        )
     short, long = by_length[: at + 1], by_length[at + 1 :]
     return (
         Endpoint(
