@@ -29,3 +29,17 @@ def size(model: str = "", **wish: Any) -> dict[str, Any]:
     from logdoctor.sizing import size as sized
 
     return sized(Wish(model, **wish))
+
+
+def probe(urls: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Ask running servers; gives the report (`schema` 1) with an entry of `live` per address.
+
+    Options are the fields of logdoctor.probe.Options: `key="…", samples=20, concurrency=4, …`.
+    """
+    from logdoctor.probe import Options, command
+    from logdoctor.report import report
+    from logdoctor.store import load
+
+    knowledge, rules = load()
+    result = command.run(urls, Options(**options), rules, knowledge, {})
+    return command.attach(report((), (), result.verdicts, result.troubles, knowledge), result, rules)

@@ -91,6 +91,18 @@ ConfigOption = Annotated[
 ]
 
 
+Wait = Annotated[
+    str, typer.Option(help="Ask until it is ready, at most so long: 90, 90s, 15m, 1h30m.", show_default=False)
+]
+KeyEnv = Annotated[
+    str,
+    typer.Option(
+        help="Environment variable that holds the key; else the one that the engine reads.", show_default=False
+    ),
+]
+KeyFile = Annotated[Path | None, typer.Option(help="File that holds the key.", show_default=False)]
+
+
 def _option(help: str, name: str) -> Any:
     """An option that an environment variable may give, too."""
     return typer.Option(help=help, envvar=f"LOGDOCTOR_{name.upper()}", show_default=False)
@@ -151,6 +163,11 @@ def check(
     ] = False,
     last: Annotated[bool, typer.Option("--last", help="Look at the newest boot only.")] = False,
     context: Annotated[int, typer.Option(help="Lines of the log to show around a cause.", min=0, max=200)] = 0,
+    live: Annotated[
+        list[str] | None, typer.Option("--live", help="Address of the server that wrote the log.", show_default=False)
+    ] = None,
+    key_env: KeyEnv = "",
+    key_file: KeyFile = None,
     verbose: Verbose = False,
     no_color: NoColor = False,
     quiet: Quiet = False,
@@ -172,7 +189,19 @@ def check(
     boots = newest(reading.boots)[-1:] if last else reading.boots
     kept = [rule for rule in pack if rule.name not in wanted.ignore]
     verdicts = list(judge(boots, kept, knowledge, wanted.settings(), good))
+    asked = None
+    if live:
+        from logdoctor.probe import command
+
+        options = _options(key_env=key_env, key_file=key_file, slo=wanted.settings()["slo"])
+        asked = command.run(live, options, kept, knowledge, wanted.settings(), boots=boots, baseline=good)
+        verdicts += asked.verdicts
+        reading.troubles += asked.troubles
     plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge)
+    if asked is not None:
+        from logdoctor.probe import command
+
+        plain = command.attach(plain, asked, kept)
     if context:
         around(plain, context)
     plain["ignored"] = [{"rule": name, "reason": why} for name, why in wanted.ignore.items()]
@@ -184,7 +213,8 @@ def check(
         for trouble in reading.troubles:
             if trouble.line is None:
                 typer.echo(f"logdoctor: {trouble.source}: {trouble.what}", err=True)
-    raise typer.Exit(2 if reading.unread or not boots else status(plain, fail_on.value, allow_incomplete))
+    unanswered = asked is not None and asked.unasked
+    raise typer.Exit(2 if reading.unread or not boots or unanswered else status(plain, fail_on.value, allow_incomplete))
 
 
 def _rules(knowledge: Any, packs: Sequence[Path] | None, select: Sequence[str], ignore: Sequence[str]) -> list[Any]:
@@ -209,20 +239,25 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
 
 def _config(path: Path | None, rules: Sequence[Any], given: Mapping[str, Any], pinned: str) -> Any:
     """Expectations: the file's, then the pin, then flags and environment variables."""
-    import datetime
-
-    from logdoctor import config
     from logdoctor.rule import SETTINGS
 
-    found = path or config.find(Path.cwd())
-    wanted = config.load(found, [r.name for r in rules], datetime.date.today()) if found else config.Config()
     flags: dict[str, dict[str, Any]] = {
         "expect": {key: given[f"expect_{key}"] for key in SETTINGS["expect"] if given[f"expect_{key}"] is not None},
         "traffic": {key: given[key] for key in SETTINGS["traffic"] if given[key] is not None},
     }
     if pinned:
         flags["expect"].setdefault("version", pinned)
-    return wanted.with_given(flags)
+    return _file(path, rules).with_given(flags)
+
+
+def _file(path: Path | None, rules: Sequence[Any]) -> Any:
+    """Expectations as logdoctor.toml has them."""
+    import datetime
+
+    from logdoctor import config
+
+    found = path or config.find(Path.cwd())
+    return config.load(found, [r.name for r in rules], datetime.date.today()) if found else config.Config()
 
 
 def _pinned(path: Path | None, knowledge: Any) -> str:
@@ -505,6 +540,105 @@ def facts(
         raise Stop(f"{label(log)}: is not text")
 
 
+@app.command(epilog="Example: logdoctor probe http://127.0.0.1:8000 --wait 15m --expect-version 0.31.0")
+def probe(
+    urls: Annotated[
+        list[str],
+        typer.Argument(help="Addresses of servers: host:port or a URL, with or without /v1.", show_default=False),
+    ],
+    format: FormatOption = Format.terminal,
+    log: Annotated[str, typer.Option(help="The server's log, to join with its answers.", show_default=False)] = "",
+    expect_version: Annotated[
+        str | None, _option("Version that must run: exact, or a specifier such as '>=0.31,<0.32'.", "expect_version")
+    ] = None,
+    key_env: KeyEnv = "",
+    key_file: KeyFile = None,
+    wait: Wait = "",
+    retries: Annotated[int, typer.Option(help="How often to ask again where nobody answers.", min=0, max=100)] = 0,
+    timeout: Annotated[float, typer.Option(help="Seconds for each question.", min=0.1, max=600)] = 10,
+    completion_timeout: Annotated[float, typer.Option(help="Seconds for a completion.", min=0.1, max=3600)] = 60,
+    model: Annotated[str, typer.Option(help="Model to ask; else the first that is served.", show_default=False)] = "",
+    samples: Annotated[int, typer.Option(help="Completions of a small load.", min=0, max=10_000)] = 0,
+    concurrency: Annotated[int, typer.Option(help="Completions at once under load.", min=1, max=256)] = 1,
+    ttft: Annotated[float | None, _option("Goal: seconds to the first token.", "slo_ttft")] = None,
+    tpot: Annotated[float | None, _option("Goal: seconds per token after the first.", "slo_tpot")] = None,
+    itl_p99: Annotated[
+        float | None, _option("Goal: 99th percentile of the gaps between tokens.", "slo_itl_p99")
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Anyone can reach this address, whatever it looks like.")
+    ] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Only an internal network can reach it.")] = False,
+    completion: Annotated[bool, typer.Option("--completion/--no-completion", help="Ask for a completion.")] = True,
+    exposure: Annotated[bool, typer.Option("--exposure/--no-exposure", help="Try which doors stand open.")] = True,
+    header: Annotated[
+        list[str] | None, typer.Option(help="Header to send along: 'Name: value'.", show_default=False)
+    ] = None,
+    proxy: Annotated[
+        str | None, typer.Option(help="Proxy; '' for none. Else HTTP_PROXY, HTTPS_PROXY, NO_PROXY.", show_default=False)
+    ] = None,
+    ca: Annotated[Path | None, typer.Option(help="Certificates of authorities to trust.", show_default=False)] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Do not check certificates.")] = False,
+    config: ConfigOption = None,
+    rules: RulesOption = None,
+    select: Annotated[list[str] | None, typer.Option(help="Judge by these rules only.", show_default=False)] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Do not judge by this rule.", show_default=False)] = None,
+    fail_on: FailOnOption = FailOn.error,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+    quiet: Quiet = False,
+) -> None:
+    """Ask running servers: do completions work, how fast, does it fit the log, which doors stand open."""
+    from logdoctor.knowledge import load_outline
+    from logdoctor.probe import command
+    from logdoctor.report import report as build
+
+    knowledge = _knowledge() if log else load_outline()
+    pack = _rules(knowledge, rules, select or (), ignore or ())
+    goals = {"ttft": ttft, "tpot": tpot, "itl_p99": itl_p99}
+    given = {
+        "expect": {"version": expect_version} if expect_version else {},
+        "slo": {k: v for k, v in goals.items() if v is not None},
+    }
+    wanted = _file(config, pack).with_given(given)
+    settings = wanted.settings()
+    kept = [rule for rule in pack if rule.name not in wanted.ignore]
+    options = _options(
+        key_env=key_env, key_file=key_file, headers=header or (), public=public, internal=internal, model=model,
+        timeout=timeout, completion_timeout=completion_timeout, retries=retries, completion=completion, exposure=exposure,
+        samples=samples, concurrency=concurrency, slo=settings["slo"], insecure=insecure, ca=ca, proxy=proxy,
+        progress=command.bar(sys.stderr) if samples and sys.stderr.isatty() and not quiet else None,
+    )  # fmt: skip
+    result = command.run(
+        urls, options, kept, knowledge, settings,
+        boots=_boots(log, knowledge) if log else (), wait=_seconds(wait, "--wait") or 0.0,
+        phase=(lambda: command.phase_of((_boots(log, knowledge) or [None])[-1])) if log and wait else None,
+        say=command.ticker(sys.stderr) if wait and not quiet else None,
+    )  # fmt: skip
+    plain = command.attach(build((), (), result.verdicts, result.troubles, knowledge), result, kept)
+    if not quiet:
+        _print(plain, format, verbose, no_color)
+    raise typer.Exit(2 if result.unasked else status(plain, fail_on.value, False))
+
+
+def _options(**given: Any) -> Any:
+    """How to ask, out of arguments and environment."""
+    from logdoctor.probe.command import BadOption, options_of
+
+    try:
+        return options_of(environment=os.environ, **given)
+    except BadOption as bad:
+        raise Stop(str(bad)) from None
+
+
+def _boots(log: str, knowledge: Any) -> list[Any]:
+    """The newest boots of a log; none while it is not there or empty."""
+    from logdoctor.check import read
+    from logdoctor.report import newest
+
+    return newest(read([log], knowledge).boots)
+
+
 Timeout = Annotated[
     str, typer.Option(help="Time that the start may take: 600, 90s, 15m, 1h30m.", show_default=False, metavar="TIME")
 ]
@@ -632,6 +766,71 @@ def run_command(
     except OSError as error:
         raise Stop(f"{log}: {error.strerror}") from None
     raise typer.Exit(code)
+
+
+@app.command(epilog="Example: logdoctor metrics --log server.log --url http://127.0.0.1:8000 --port 9108")
+def metrics(
+    log: Annotated[str, typer.Option(help="Log file; - is standard input.", show_default=False)],
+    url: Annotated[list[str] | None, typer.Option(help="Address of a server to ask, too.", show_default=False)] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 9108,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1",
+    every: Annotated[float, typer.Option(help="Seconds between two checks.", min=1, max=3600)] = 15,
+    key_env: KeyEnv = "",
+    key_file: KeyFile = None,
+    rules: RulesOption = None,
+) -> None:
+    """Export what a log and a server are like as metrics for Prometheus."""
+    from logdoctor.check import label, reason
+    from logdoctor.metrics import export
+    from logdoctor.read.follow import open_source
+
+    knowledge = _knowledge()
+    pack = [rule for rule in _rules(knowledge, rules, (), ()) if rule.per != "live"]
+    ask = None
+    if url:
+        from logdoctor.probe import BadTarget, parse_target
+        from logdoctor.probe import probe as ask_servers
+
+        try:
+            addresses = [parse_target(one).url for one in url]
+        except BadTarget as bad:
+            raise Stop(f"--url: {bad}") from None
+        how = _options(key_env=key_env, key_file=key_file, completion=False, exposure=False, timeout=min(10.0, every))
+
+        def ask() -> list[dict[str, Any]]:
+            return ask_servers(addresses, how).live
+
+    try:
+        export(
+            open_source(log), ask, knowledge, pack, host, port, every,
+            lambda number: typer.echo(f"logdoctor: metrics at http://{host}:{number}/metrics", err=True),
+        )  # fmt: skip
+    except OSError as error:
+        where = f"{host}:{port}" if error.errno in (13, 98, 99) else label(log)
+        raise Stop(f"{where}: {reason(error)}") from None
+
+
+@app.command(epilog="Example: logdoctor dashboard --engine-version 0.31.0 > dashboard.json")
+def dashboard(
+    engine: Annotated[str, typer.Option(help="Engine; else the one that is used most.", show_default=False)] = "",
+    engine_version: Annotated[
+        str, typer.Option(help="Its release; else the newest that is known.", show_default=False)
+    ] = "",
+    alerts: Annotated[bool, typer.Option("--alerts", help="Alert rules for Prometheus instead.")] = False,
+) -> None:
+    """Print a Grafana dashboard, or Prometheus alert rules, with the metric names of an engine's release."""
+    from logdoctor import dashboard as boards
+
+    try:
+        chosen = boards.cast(engine, engine_version)
+    except boards.BadChoice as bad:
+        raise Stop(str(bad)) from None
+    if alerts:
+        _write(boards.written_alerts(chosen))
+        return
+    from logdoctor.render.json import render as to_json
+
+    _write(to_json(boards.grafana(chosen)))
 
 
 @app.command(epilog="Example: logdoctor lint my-rules/")

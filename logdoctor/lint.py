@@ -192,7 +192,9 @@ def reach(pattern: str, line: str) -> str:
 def prove(packs: Sequence[Path], only: str = "") -> tuple[int, list[str]]:
     """Run all checks of the built-in knowledge, or those of the given folders of rules; gives count and complaints."""
     knowledge, errors = inspect()
-    wrong = [error for error in errors if only in error and not packs]
+    from logdoctor.probe.questions import inspect_questions
+
+    wrong = [error for error in (*errors, *inspect_questions()[1]) if only in error and not packs]
     counted = 0
     for check in [
         *([] if packs else checks(knowledge)),

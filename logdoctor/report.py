@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Knowledge
-from logdoctor.mask import safe
+from logdoctor.mask import safe, secrets_in, without
 from logdoctor.model import Boot, Cause, Evidence, Input, Notice, Trouble, Verdict
 from logdoctor.startup import Said, Startup, startup
 from logdoctor.version import __version__
@@ -50,7 +50,7 @@ def report(
     findings += [_cause_finding(boot) for boot in boots if boot.cause is not None]
     order = {"error": 0, "warning": 1, "info": 2}
     findings.sort(key=lambda finding: order[finding["severity"]])
-    return {
+    plain: Plain = {
         "schema": SCHEMA,
         "logdoctor": __version__,
         "verdict": verdict_of(boots, findings),
@@ -81,6 +81,15 @@ def report(
         "clear": _clear(verdicts),
         "troubles": [{"input": safe(t.source), "line": t.line, "what": safe(t.what)} for t in troubles],
     }
+    # A key that was given as an argument may stand elsewhere, too, where nothing beside it says that it is one.
+    hidden: Plain = without(plain, secrets(boots))
+    return hidden
+
+
+def secrets(boots: Sequence[Boot]) -> frozenset[str]:
+    """The secrets that the servers' own settings hold."""
+    flags = (fact.fields for boot in boots for fact in boot.facts if fact.kind == "flag")
+    return secrets_in((str(fields["name"]), fields.get("value")) for fields in flags)
 
 
 def _clear(verdicts: Sequence[Verdict]) -> list[Plain]:
@@ -118,7 +127,10 @@ def verdict_of(boots: Sequence[Boot], findings: Sequence[Mapping[str, Any]]) -> 
         for f in findings
         if f["severity"] in ("error", "warning")
         and f.get("kind") != "cause"
-        and ((f["input"], f["replica"], f["boot"]) in current or not f["boot"])
+        and (
+            (f["input"], f["replica"], f["boot"]) in current
+            or (not f["boot"] and f["input"] in {safe(b.source) for b in boots})
+        )
     ]
     return "degraded" if sick else "healthy"
 
@@ -298,7 +310,7 @@ def _warnings(notices: Sequence[Notice]) -> Plain:
     return {
         "benign": sum(n.count for n in notices if n.known),
         "unknown": [
-            {"level": n.level, "text": safe(n.text[:500]), "count": n.count, "line": n.evidence.line}
+            {"level": n.level, "text": safe(n.text)[:500], "count": n.count, "line": n.evidence.line}
             for n in unknown[:UNKNOWN_NOTICES]
         ],
         "unknown_total": len(unknown),

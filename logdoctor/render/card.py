@@ -49,12 +49,17 @@ def rows(report: Plain, width: int = WIDTH, verbose: bool = False) -> Iterator[R
         if number:
             yield []
         yield from _boot(report, boot, width, verbose)
-    general = [f for f in report["findings"] if not f["boot"]]
+    asked = {server["url"] for server in report["live"]}
+    general = [f for f in report["findings"] if not f["boot"] and f["input"] not in asked]
     if general:
         yield []
         for finding in general:
             yield from _finding(finding, width)
-    if not report["boots"]:
+    if report["live"]:
+        from logdoctor.render.live import live_rows
+
+        yield from live_rows(report, width)
+    if not report["boots"] and not report["live"]:
         yield [("UNKNOWN", "bold yellow"), ("  no log of an engine that logdoctor knows was found", "")]
         for given in report["inputs"]:
             yield from _wrapped(f"{given['name']}: {given['lines']:,} lines, {given['bytes']:,} bytes", "  ", width)
@@ -172,15 +177,12 @@ def _cause(cause: Plain, width: int, source: str) -> Iterator[Row]:
 
 
 def _quote(line: int, text: str, width: int, source: str = "") -> Iterator[Row]:
-    """One line of the log, cut to two lines of ours."""
+    """One line of the log, or one answer of a server, cut to two lines of ours."""
     text = " ".join(text.split())
     room = max(40, 2 * (width - 12))
-    yield from _wrapped(
-        text if len(text) <= room else text[: room - 1] + "…",
-        f"  line {line}{f' of {source}' if source else ''}: ",
-        width,
-        "dim",
-    )
+    shown = text if len(text) <= room else text[: room - 1] + "…"
+    place = f"line {line}{f' of {source}' if source else ''}: " if line else ""
+    yield from _wrapped(shown, f"  {place}", width, "dim")
 
 
 def _silence(silence: Plain, width: int) -> Iterator[Row]:
