@@ -264,14 +264,15 @@ def engine_of(life: Life, engines: Mapping[str, Engine] | None = None) -> str:
     for fact in life.facts:
         if fact.engine:
             votes[fact.engine] = votes.get(fact.engine, 0) + 1
-    if not votes:
-        # Nothing but bare lines: the names of their processes, and the files of a traceback, can still tell.
+    # Words alone are often several engines'. The names of processes, and the files of a traceback, tell whose they are.
+    for name, engine in (engines or {}).items():
+        processes = tuple(engine.settings.get("processes", ()))
+        modules = [f"/{module}/" for module in engine.settings.get("modules", ())]
         for fact in life.facts:
-            for name, engine in (engines or {}).items():
-                if fact.speaker.process.startswith(tuple(engine.settings.get("processes", ()))) or any(
-                    f"/{package}/" in str(fact.fields.get("path", "")) for package in engine.settings.get("modules", ())
-                ):
-                    votes[name] = votes.get(name, 0) + 1
+            if fact.speaker.process.startswith(processes) or (
+                fact.kind == "exception" and any(module in fact.fields.get("path", "") for module in modules)
+            ):
+                votes[name] = votes.get(name, 0) + 3
     return max(votes, key=lambda name: votes[name], default="")
 
 

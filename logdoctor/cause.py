@@ -40,7 +40,9 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
         [f for _, f in standing if not f.fields.get("weak")],
     ):
         if chosen:
-            return _cause(_best_line(chosen), knowledge, engine, "certain", [f for _, f in heard])
+            best = _best_line(chosen)
+            sure: Confidence = "likely" if _phase_unknown(best, facts) else "certain"
+            return _cause(best, knowledge, engine, sure, [f for _, f in heard])
     weak = [f for _, f in standing if f.fields.get("weak")]
     unknown = _unrecognised(course, knowledge, begin)
     if weak:
@@ -98,6 +100,15 @@ def _fits_phase(index: int, facts: Sequence[Fact]) -> bool:
         return True
     phase = fact.fields.get("phase") or _phase_before(index, facts)
     return phase in phases
+
+
+def _phase_unknown(fact: Fact, facts: Sequence[Fact]) -> bool:
+    """Whether a kind that depends on the phase was taken though no line tells the phase."""
+    return (
+        bool(fact.fields.get("phases"))
+        and not fact.fields.get("phase")
+        and not any(f.kind == "start" or (f.phase and f.kind not in ("failure", "exception", "notice")) for f in facts)
+    )
 
 
 def _phase_before(index: int, facts: Sequence[Fact]) -> str:
@@ -220,6 +231,10 @@ def _from_symptom(course: Course, knowledge: Knowledge, engine: str) -> Cause | 
             if implied is not None:
                 return _cause_as(implied, fact, "likely")
     phase = course.last_phase or "config"
+    quoting = next((f for f in symptoms if f.fields["said"].get("error")), None)
+    if quoting is not None:  # the wrapper repeats the worker's words
+        said = f"A worker reported: {quoting.fields['said']['error']}"
+        return _concluded(UNRECOGNISED, quoting, knowledge, phase, "guess", said[:200])
     if symptoms:
         return _concluded(ABOVE, symptoms[0], knowledge, phase, "certain")
     ends = [f for f in facts if f.kind == "process_end"]

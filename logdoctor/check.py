@@ -11,15 +11,13 @@ from typing import Any
 from logdoctor.boots import Boots, Life, engine_of, own_facts
 from logdoctor.cause import cause_of, in_phase, incidents_of
 from logdoctor.derive import derived, with_lives
+from logdoctor.excerpt import excerpt
 from logdoctor.inputs import Group, expand, groups
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.model import Boot, Fact, Input, Trouble
 from logdoctor.outcome import course
-from logdoctor.mask import safe
-from logdoctor.read import blocks as block_room
-from logdoctor.read.reader import TEXT, Index, Reader
-from logdoctor.read.source import STDIN, Stream
-
+from logdoctor.read.reader import Index, Reader
+from logdoctor.read.source import STDIN
 
 WHOLE = 100
 """Newest boots of one log that are kept with all their facts."""
@@ -188,18 +186,5 @@ def around(plain: dict[str, Any], lines: int) -> None:
         cause = boot["cause"]
         if cause is None or cause["input"] == label(STDIN):
             continue
-        found = []
-        first, last = max(1, cause["line"] - lines), cause["line"] + lines
-        for block in block_room.cut(Stream(cause["input"]).chunks()):
-            end = block.first + block.data.count(b"\n") - 1
-            if end < first:
-                continue
-            for offset, raw in enumerate(block.data.split(b"\n")):
-                number = block.first + offset
-                if first <= number <= last:
-                    found.append(
-                        {"line": number, "text": safe(raw.decode("utf-8", "backslashreplace").rstrip("\r"))[:TEXT]}
-                    )
-            if end >= last:
-                break
-        cause["context"] = found
+        found = excerpt(cause["input"], [(cause["line"] - lines, cause["line"] + lines)])
+        cause["context"] = [{"line": number, "text": text} for number, text in found]

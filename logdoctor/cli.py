@@ -32,6 +32,22 @@ class Format(StrEnum):
     terminal = "terminal"
     json = "json"
     markdown = "markdown"
+    html = "html"
+    junit = "junit"
+    sarif = "sarif"
+    github = "github"
+    gitlab = "gitlab"
+    tap = "tap"
+    nagios = "nagios"
+    prometheus = "prometheus"
+
+
+class Short(StrEnum):
+    """Forms for what is no report on servers."""
+
+    terminal = "terminal"
+    json = "json"
+    markdown = "markdown"
 
 
 class FailOn(StrEnum):
@@ -73,6 +89,17 @@ Logs = Annotated[
     typer.Argument(help="Log files, folders or globs, packed or not; - is standard input.", show_default=False),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Form of the report.")]
+ShortOption = Annotated[Short, typer.Option("--format", "-f", help="Form of the output.")]
+OutputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Also write the report to this file, as often as wanted: FILE by its ending (.html, .json, .md, .sarif, …) "
+        "or FORM=FILE.",
+        show_default=False,
+    ),
+]
 FailOnOption = Annotated[FailOn, typer.Option(help="Lowest severity that makes the exit status 1.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show all boots, all warnings, and what could not be judged.")
@@ -114,6 +141,7 @@ def _option(help: str, name: str) -> Any:
 def check(
     logs: Logs,
     format: FormatOption = Format.terminal,
+    output: OutputOption = None,
     config: ConfigOption = None,
     expect_version: Annotated[
         str | None, _option("Version that must run: exact, or a specifier such as '>=0.31,<0.32'.", "expect_version")
@@ -174,6 +202,7 @@ def check(
 ) -> None:
     """Read server logs: the startup facts, what became of each start, why, and what to change."""
     given = dict(locals())
+    files = _outputs(output, logs)
     from logdoctor.check import around, read
     from logdoctor.judge import judge
     from logdoctor.report import newest
@@ -205,8 +234,8 @@ def check(
     if context:
         around(plain, context)
     plain["ignored"] = [{"rule": name, "reason": why} for name, why in wanted.ignore.items()]
-    if not quiet:
-        _print(plain, format, verbose, no_color)
+    plain |= {"fail_on": fail_on.value, "allow_incomplete": allow_incomplete}
+    _give(plain, files, format, verbose, no_color, quiet)
     for name in wanted.expired:
         typer.echo(f"logdoctor: {wanted.file}: the reason to ignore {name} has expired; it counts again", err=True)
     if reading.unread:
@@ -214,6 +243,8 @@ def check(
             if trouble.line is None:
                 typer.echo(f"logdoctor: {trouble.source}: {trouble.what}", err=True)
     unanswered = asked is not None and asked.unasked
+    if format is Format.nagios:
+        raise typer.Exit(_nagios(plain))
     raise typer.Exit(2 if reading.unread or not boots or unanswered else status(plain, fail_on.value, allow_incomplete))
 
 
@@ -295,7 +326,7 @@ def _newest_boot(name: str, knowledge: Any) -> Any:
 def diff(
     old: Annotated[str, typer.Argument(help="Log of the earlier start.", show_default=False)],
     new: Annotated[str, typer.Argument(help="Log of the later start.", show_default=False)],
-    format: FormatOption = Format.terminal,
+    format: ShortOption = Short.terminal,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show also what is the same.")] = False,
 ) -> None:
     """Compare the newest starts of two logs: version, modes, settings, memory, seconds."""
@@ -305,11 +336,11 @@ def diff(
     knowledge = _knowledge()
     before, after = _newest_boot(old, knowledge), _newest_boot(new, knowledge)
     found = plain(compare(before, after, knowledge), before, after)
-    if format is Format.json:
+    if format is Short.json:
         from logdoctor.render.json import render as to_json
 
         _write(to_json(found))
-    elif format is Format.markdown:
+    elif format is Short.markdown:
         _write(difference.render_markdown(found))
     else:
         _write(difference.render(found, _width(), verbose))
@@ -333,11 +364,11 @@ def learn(
 
 
 @app.command(name="rules", epilog="Example: logdoctor rules --rules my-rules/")
-def list_rules(rules: RulesOption = None, format: FormatOption = Format.terminal) -> None:
+def list_rules(rules: RulesOption = None, format: ShortOption = Short.terminal) -> None:
     """List all rules: name, severity, title, and what each reads."""
     knowledge = _knowledge()
     found = _rules(knowledge, rules, (), ())
-    if format is Format.json:
+    if format is Short.json:
         from logdoctor.render.json import render as to_json
 
         keys = ("name", "topic", "severity", "title", "per", "file")
@@ -431,7 +462,7 @@ def size(
     ] = None,
     tpot: Annotated[float | None, _plain("Promised seconds per output token, judged by --bench.")] = None,
     itl_p99: Annotated[float | None, _plain("Promised P99 of seconds between tokens, judged by --bench.")] = None,
-    format: FormatOption = Format.terminal,
+    format: ShortOption = Short.terminal,
     no_color: NoColor = False,
 ) -> None:
     """Say how many users fit, by the model's config.json or by a log, and which flag to change."""
@@ -447,11 +478,11 @@ def size(
         plain = sized(wish)
     except Refusal as refusal:
         raise Stop(str(refusal)) from None
-    if format is Format.json:
+    if format is Short.json:
         from logdoctor.render.json import render as to_json
 
         _write(to_json(plain))
-    elif format is Format.markdown:
+    elif format is Short.markdown:
         _write(shown.render_markdown(plain))
     elif sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR"):
         shown.show(plain, sys.stdout, _width())
@@ -474,22 +505,57 @@ def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> in
 
 
 def _print(plain: Mapping[str, Any], form: Format, verbose: bool, no_color: bool) -> None:
-    if form is Format.json:
-        from logdoctor.render.json import render as to_json
+    if form is not Format.terminal:
+        from logdoctor.render.formats import render
 
-        _write(to_json(plain))
-    elif form is Format.markdown:
-        from logdoctor.render.markdown import render as to_markdown
+        _write(render(form.value, plain))
+        return
+    from logdoctor.render import terminal
 
-        _write(to_markdown(plain))
+    width = _width()
+    if sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR"):
+        terminal.show(plain, sys.stdout, width, verbose)
     else:
-        from logdoctor.render import terminal
+        from logdoctor.render.formats import harmless
 
-        width = _width()
-        if sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR"):
-            terminal.show(plain, sys.stdout, width, verbose)
-        else:
-            _write(terminal.render(plain, width, verbose))
+        _write(harmless(terminal.render(plain, width, verbose)))
+
+
+def _outputs(asked: Sequence[str] | None, inputs: Sequence[str]) -> list[Any]:
+    """The files to write; a wrong one is said before any log is read."""
+    if not asked:
+        return []
+    from logdoctor.render.write import BadOutput, outputs
+
+    try:
+        return outputs(asked, inputs)
+    except BadOutput as bad:
+        raise Stop(str(bad)) from None
+
+
+def _give(
+    plain: Mapping[str, Any], files: Sequence[Any], form: Format, verbose: bool, no_color: bool, quiet: bool
+) -> None:
+    """Print a report and write it to files."""
+    if not quiet:
+        _print(plain, form, verbose, no_color)
+    summary = form is Format.github and not quiet
+    if not files and not summary:
+        return
+    from logdoctor.render.write import BadOutput, append_summary, write_all
+
+    try:
+        write_all(files, plain)
+        if summary:
+            append_summary(plain, os.environ)
+    except BadOutput as bad:
+        raise Stop(str(bad)) from None
+
+
+def _nagios(plain: Mapping[str, Any]) -> int:
+    from logdoctor.render.nagios import status as state
+
+    return state(plain)
 
 
 def _width() -> int:
@@ -547,6 +613,7 @@ def probe(
         typer.Argument(help="Addresses of servers: host:port or a URL, with or without /v1.", show_default=False),
     ],
     format: FormatOption = Format.terminal,
+    output: OutputOption = None,
     log: Annotated[str, typer.Option(help="The server's log, to join with its answers.", show_default=False)] = "",
     expect_version: Annotated[
         str | None, _option("Version that must run: exact, or a specifier such as '>=0.31,<0.32'.", "expect_version")
@@ -593,6 +660,8 @@ def probe(
     from logdoctor.probe import command
     from logdoctor.report import report as build
 
+    files = _outputs(output, [log] if log else [])
+
     knowledge = _knowledge() if log else load_outline()
     pack = _rules(knowledge, rules, select or (), ignore or ())
     goals = {"ttft": ttft, "tpot": tpot, "itl_p99": itl_p99}
@@ -616,8 +685,10 @@ def probe(
         say=command.ticker(sys.stderr) if wait and not quiet else None,
     )  # fmt: skip
     plain = command.attach(build((), (), result.verdicts, result.troubles, knowledge), result, kept)
-    if not quiet:
-        _print(plain, format, verbose, no_color)
+    plain["fail_on"] = fail_on.value
+    _give(plain, files, format, verbose, no_color, quiet)
+    if format is Format.nagios:
+        raise typer.Exit(_nagios(plain))
     raise typer.Exit(2 if result.unasked else status(plain, fail_on.value, False))
 
 
@@ -833,6 +904,53 @@ def dashboard(
     _write(to_json(boards.grafana(chosen)))
 
 
+@app.command(epilog="Example: logdoctor bundle server.log -o bundle.zip")
+def bundle(
+    logs: Logs,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The zip file to write.")] = Path("bundle.zip"),
+    config: ConfigOption = None,
+    rules: RulesOption = None,
+) -> None:
+    """Pack report, page, masked excerpts of the logs, configuration and versions into one zip file for a ticket."""
+    from logdoctor import config as configs
+    from logdoctor.bundle import pack
+    from logdoctor.check import read
+    from logdoctor.judge import judge
+    from logdoctor.render.write import write
+    from logdoctor.report import report as build
+    from logdoctor.report import secrets
+
+    if "-" in logs:
+        raise Stop("a bundle holds excerpts, so standard input has to be a file: save it first")
+    if any(Path(log).resolve() == output.resolve() for log in logs):
+        raise Stop(f"--output {output}: that is a log")
+    knowledge = _knowledge()
+    chosen = _rules(knowledge, rules, (), ())
+    wanted = _file(config, chosen)
+    reading = read(logs, knowledge)
+    if not reading.inputs:
+        raise Stop("\n".join(f"{t.source}: {t.what}" for t in reading.troubles))
+    kept = [rule for rule in chosen if rule.name not in wanted.ignore]
+    verdicts = list(judge(reading.boots, kept, knowledge, wanted.settings()))
+    plain = build(reading.inputs, reading.boots, verdicts, reading.troubles, knowledge)
+    file = config or configs.find(Path.cwd())
+    try:
+        write(output, pack(plain, [one.name for one in reading.inputs], file, secrets(reading.boots)))
+    except OSError as error:
+        raise Stop(f"{output}: cannot be written: {error.strerror or error}") from None
+    typer.echo(f"logdoctor: {output}: have a look into it before you send it on", err=True)
+    raise typer.Exit(2 if reading.unread else 0)
+
+
+@app.command(epilog="Example: logdoctor lnav > ~/.lnav/formats/installed/logdoctor.json")
+def lnav() -> None:
+    """Print a format file for lnav: records, failures as tags, facts as tables for SQL."""
+    from logdoctor.knowledge import load
+    from logdoctor.render.lnav import render
+
+    _write(render(load()))
+
+
 @app.command(epilog="Example: logdoctor lint my-rules/")
 def lint(
     packs: Annotated[
@@ -863,6 +981,16 @@ def _keep_only(given: Sequence[str]) -> None:
         app.registered_commands = [named[wanted]]
 
 
+def _stopped(given: Sequence[str], why: str) -> int:
+    """The exit status of a run that could not do as asked: to Nagios 2 would mean critical, so it gets its UNKNOWN."""
+    if not any(asked in " ".join(given) for asked in ("--format nagios", "--format=nagios", "-f nagios", "-fnagios")):
+        return 2
+    from logdoctor.render.nagios import UNKNOWN, unknown
+
+    _write(unknown(why))
+    return UNKNOWN
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every end becomes an exit status."""
     from typer.exceptions import TyperException
@@ -878,11 +1006,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except TyperException as error:
         print(f"logdoctor: {error.format_message()}", file=sys.stderr)
-        return 2
+        return _stopped(given, error.format_message())
     except Stop as stop:
         for line in str(stop).split("\n"):
             print(f"logdoctor: {line}", file=sys.stderr)
-        return 2
+        return _stopped(given, str(stop))
     except KnowledgeError as error:
         for line in error.errors:
             print(f"logdoctor: {line}", file=sys.stderr)

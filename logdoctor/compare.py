@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logdoctor.knowledge import Knowledge
-from logdoctor.mask import safe
+from logdoctor.mask import safe, withheld
 from logdoctor.model import Boot
 from logdoctor.startup import Said, Startup, startup
 
@@ -113,7 +113,7 @@ def _settings(before: Startup, after: Startup, same_engine: bool) -> Iterator[Ro
             if isinstance(a, dict) and isinstance(b, dict):
                 for key in dict.fromkeys([*a, *b]):
                     if a.get(key) != b.get(key) and key in a and key in b:
-                        yield Row("settings", f"{name}.{key}", _shown(a.get(key)), _shown(b.get(key)), True)
+                        yield Row("settings", f"{name}.{key}", _shown(key, a.get(key)), _shown(key, b.get(key)), True)
             continue
         if a is None and b is None:
             continue
@@ -122,19 +122,19 @@ def _settings(before: Startup, after: Startup, same_engine: bool) -> Iterator[Ro
             yield Row(
                 "settings",
                 name,
-                _shown(a),
-                _shown(b),
+                _shown(name, a),
+                _shown(name, b),
                 a != b if both else None,
                 "" if both else "one of the logs does not say it",
             )
         else:
-            yield Row("settings", name, _shown(a), _shown(b), True, "given in one of them only")
+            yield Row("settings", name, _shown(name, a), _shown(name, b), True, "given in one of them only")
 
 
-def _shown(value: Any) -> Any:
+def _shown(name: str, value: Any) -> Any:
     if isinstance(value, (int, float, bool)) or value is None:
         return value
-    return safe(str(value))[:200]
+    return withheld(name, value)[:200]
 
 
 def _times(old: Boot, new: Boot, before: Startup, after: Startup) -> Iterator[Row]:

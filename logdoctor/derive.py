@@ -30,12 +30,20 @@ SILENT = 60.0
 INTERVALS = 6.0
 """How many intervals a gap is at the least."""
 
+WHOLE = "engine init"
+"""The phase that sums up others."""
+
 _UNTOLD = frozenset(("failure", "exception", "notice", "shutdown", "process_end", "http", "access", "step", "wait"))
 
 
 def derived(facts: Sequence[Fact], engine: str, interval: float | None = None) -> list[Fact]:
     """Conclude further facts from those of one boot; `interval` is the engine's, for periodic lines by the clock."""
-    return [*_pools(facts, engine), *_waits(facts, engine), *_episodes(facts, engine, interval)]
+    return [
+        *_slowest(facts, engine),
+        *_pools(facts, engine),
+        *_waits(facts, engine),
+        *_episodes(facts, engine, interval),
+    ]
 
 
 def with_lives(boots: Sequence[Boot]) -> list[Boot]:
@@ -53,8 +61,10 @@ def with_lives(boots: Sequence[Boot]) -> list[Boot]:
 
 
 def _lives(boots: Sequence[Boot]) -> list[Fact]:
-    """Give one fact per life; `same` counts those in a row that ended for the same cause."""
+    """Give one fact per life; `same` counts those in a row that ended for the same cause, where the cause is known."""
     found: deque[Fact] = deque(maxlen=LIVES)
+    if len(boots) == 1 and not any(fact.kind == "start" for fact in boots[0].facts):
+        return []  # the log begins in mid-life: what came before is not known
     cause, same = "", 0
     before: Boot | None = None
     for boot in boots:
@@ -70,16 +80,39 @@ def _lives(boots: Sequence[Boot]) -> list[Fact]:
             fields: dict[str, Any] = {
                 "number": boot.number,
                 "outcome": boot.outcome,
-                "cause": own,
-                "same": same,
+                "cause": own or None,
+                "same": same if own or boot.outcome not in ("failed", "crashed") else None,
                 "served": boot.ready is not None,
                 "newest": boot is boots[-1],
-                "seconds": _between(boot.began, boot.ended),
+                "lasted_seconds": _between(boot.began, boot.ended),
                 "pause_seconds": _between(before.ended, boot.began) if before is not None else None,
             }
             found.append(Fact("life", _said(fields), evidence, BY, engine=boot.engine))
         before = boot
     return list(reversed(found))
+
+
+# ── phases of a start ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _slowest(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
+    """Name the step of the start that took longest: a part of a step does not count, a sum only for its rest."""
+    longest: dict[str, Fact] = {}
+    for fact in facts:
+        if fact.kind == "phase" and fact.fields.get("seconds") is not None:
+            name = str(fact.fields.get("name", ""))
+            if ":" not in name and (
+                name not in longest or _number(fact, "seconds") > _number(longest[name], "seconds")
+            ):
+                longest[name] = fact
+    whole = longest.pop(WHOLE, None)
+    slowest = max(longest.values(), key=lambda fact: _number(fact, "seconds"), default=None)
+    if whole is not None and (slowest is None or _number(slowest, "seconds") < _number(whole, "seconds") / 2):
+        slowest = whole
+    if slowest is not None:
+        yield _of(
+            slowest, "slowest_phase", engine, name=slowest.fields["name"], lasted_seconds=slowest.fields["seconds"]
+        )
 
 
 # ── pools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,7 +157,7 @@ def _pools(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
     for rank in ranks.values():
         pools = rank.main()
         sizes = [_number(pool, "k_gib") + _number(pool, "v_gib") for pool in pools if "k_gib" in pool.fields]
-        if sizes and not rank.own:
+        if sum(sizes) > 0 and not rank.own:  # 0.00 is a size that was rounded away
             largest = max(pools, key=lambda pool: _number(pool, "k_gib"))
             yield _of(largest, "kv_memory", engine, gib=round(sum(sizes), 4), how="derived")
         tokens = {pool.fields["pool_tokens"] for pool in pools if pool.fields.get("pool_tokens")}
@@ -171,7 +204,7 @@ def _waits(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
             engine,
             name=name,
             times=wait.times,
-            seconds=_between(wait.first.time, wait.last.time),
+            lasted_seconds=_between(wait.first.time, wait.last.time),
             over=wait.over,
             serving=wait.serving,
         )
@@ -194,7 +227,7 @@ class _Run:
     full: float = 0.0
     least_waiting: int = 0
     usual: float = 0.0
-    ended: bool = False
+    ended: bool | None = False
 
     def take(self, fact: Fact, value: float, lowest: bool = False) -> None:
         """Add one more line."""
@@ -222,6 +255,12 @@ class _Runs:
     open: _Run | None = None
     kept: list[_Run] = field(default_factory=list)
     count: int = 0
+    unclear: bool = False
+
+    @property
+    def none(self) -> bool:
+        """Tell whether every line proves that there was no trouble."""
+        return not self.count and not self.unclear
 
     def feed(self, fact: Fact, value: float, holds: bool, usual: float = 0.0) -> None:
         """Take the next line: it lengthens a run, begins one, or ends it."""
@@ -230,8 +269,18 @@ class _Runs:
                 self.open = _Run(fact, fact, fact, value, usual=usual)
                 self.count += 1
             self.open.take(fact, value, self.lowest)
-        elif self.open is not None:
-            self.open.ended = True
+        else:
+            self.close(True)
+
+    def blur(self, high: bool) -> None:
+        """Take many lines that were put together: their highest value proves that none was high, or nothing."""
+        self.unclear = self.unclear or high
+        self.close(None if high else True)
+
+    def close(self, ended: bool | None) -> None:
+        """End the open run; with None nobody knows whether it went on."""
+        if self.open is not None:
+            self.open.ended = ended
             self._keep(self.open)
             self.open = None
 
@@ -255,6 +304,7 @@ class _Engine:
     last: Fact | None = None
     samples: int = 0
     running: int = 0
+    together: bool = False
     fullest: Fact | None = None
     longest_queue: Fact | None = None
     busiest: Fact | None = None
@@ -278,19 +328,43 @@ class _Engine:
 
     def feed(self, fact: Fact) -> None:
         """Take the next periodic line."""
-        fields = fact.fields
-        elapsed = _between(self.last.time, fact.time) if self.last is not None else None
-        if fields.get("running") is not None:
-            self._load(fact)
+        count = max(1, int(_number(fact, "count")))
+        single = count == 1 and (self.last is None or _number(self.last, "count") <= 1)
+        elapsed = _between(self.last.time, fact.time) if self.last is not None and single else None
+        if fact.fields.get("running") is not None:
+            self.samples += count
+            if count > 1:
+                self._blurred(fact)
+            else:
+                self._load(fact)
             if self.last is not None:
                 self._gap(elapsed, self.last, fact)
             self.last = fact
-        self._reuse(fact, elapsed)
+        self._reuse(fact, elapsed, count)
+
+    def _blurred(self, fact: Fact) -> None:
+        """Take many lines that the reader put together: trouble is what their lowest values still are."""
+        self.together = True
+        usage, waiting = fact.fields.get("kv_usage_percent"), fact.fields.get("waiting")
+        if usage is not None:
+            self.fullest = _higher(self.fullest, fact, "kv_usage_percent")
+            low = fact.fields.get("lowest_kv_usage_percent")
+            if low is None:
+                self.pressure.blur(usage >= FULL)
+            else:
+                self.pressure.feed(fact, float(usage), low >= FULL)
+        if waiting is not None:
+            self.longest_queue = _higher(self.longest_queue, fact, "waiting")
+            low = fact.fields.get("lowest_waiting")
+            if low is None:
+                self.backlog.blur(waiting > 0)
+            else:
+                self.backlog.feed(fact, float(waiting), low > 0)
+        self.drop.blur(True)
 
     def _load(self, fact: Fact) -> None:
         running, waiting = _number(fact, "running"), fact.fields.get("waiting")
         usage = fact.fields.get("kv_usage_percent")
-        self.samples += 1
         self.running += int(running)
         if self.busiest is None or running > _number(self.busiest, "running"):
             self.busiest = fact
@@ -342,7 +416,7 @@ class _Engine:
             if len(self.gaps) > KEPT:
                 self.gaps.remove(min(self.gaps, key=lambda gap: gap[0]))
 
-    def _reuse(self, fact: Fact, elapsed: float | None) -> None:
+    def _reuse(self, fact: Fact, elapsed: float | None, count: int) -> None:
         fields = fact.fields
         self.reused += int(fields.get("cached_tokens") or 0)
         self.computed += int(fields.get("new_tokens") or 0)
@@ -351,20 +425,20 @@ class _Engine:
             self.prompting = rate > 0
             if self.interval is not None:
                 plain = elapsed is not None and elapsed <= 3 * self.interval
-                self.prompt_tokens += rate * (elapsed if plain and elapsed is not None else self.interval)
+                self.prompt_tokens += count * rate * (elapsed if plain and elapsed is not None else self.interval)
             elif rate > 0:
                 self.clocked = False
         percent = fields.get("prefix_hit_percent")
         if (percent is None and "new_tokens" not in fields) or not (self.prompting or "new_tokens" in fields):
             return
         self.hit = fact
-        self.hit_samples += 1
+        self.hit_samples += count
         self.hit_peak = max(self.hit_peak, float(percent or 0.0))
 
     @property
     def typical(self) -> float:
         """Give the usual distance of two lines."""
-        usual = sorted(self.intervals)[len(self.intervals) // 2] if self.intervals else 0.0
+        usual = sorted(self.intervals)[(len(self.intervals) - 1) // 2] if self.intervals else 0.0
         return max(usual, self.interval or 0.0)
 
     def facts(self, engine: str) -> Iterator[Fact]:
@@ -373,7 +447,7 @@ class _Engine:
             yield self._of(
                 run, "kv_pressure", engine, peak_percent=run.peak, waiting=run.waiting, queued=run.least_waiting > 0
             )
-        if not self.pressure.count and self.fullest is not None:
+        if self.pressure.none and self.fullest is not None:
             yield self._none(
                 self.fullest, "kv_pressure", engine, peak_percent=_number(self.fullest, "kv_usage_percent")
             )
@@ -383,12 +457,12 @@ class _Engine:
                 "queue_backlog",
                 engine,
                 peak=run.waiting,
-                left=0 if run.ended else int(_number(run.last, "waiting")),
+                left=int(_number(run.last, "waiting")) if run.ended is False else 0 if run.ended else None,
                 drained=run.ended,
                 running=run.running,
                 kv_peak_percent=run.full,
             )
-        if not self.backlog.count and self.longest_queue is not None:
+        if self.backlog.none and self.longest_queue is not None:
             yield self._none(self.longest_queue, "queue_backlog", engine, peak=0, left=0, drained=True)
         for run in self.drop.all():
             yield self._of(
@@ -400,7 +474,7 @@ class _Engine:
                 running=run.running,
                 recovered=run.ended,
             )
-        if not self.drop.count and self.judged_last is not None:
+        if self.drop.none and self.judged_last is not None:
             yield self._none(self.judged_last, "throughput_drop", engine)
         yield from self._gaps(engine)
         yield from self._prefix(engine)
@@ -413,15 +487,21 @@ class _Engine:
                 "stats_gap",
                 engine,
                 engine=self.index,
-                seconds=elapsed,
+                lasted_seconds=elapsed,
                 usual_seconds=self.typical,
                 running=int(_number(before, "running")),
                 waiting=int(_number(before, "waiting")),
                 prompt_tokens_per_second=round(_number(after, "prompt_tokens_per_second") * self.typical / elapsed, 1),
             )
-        if not found and self.intervals and self.last is not None:
+        if not found and not self.together and self.intervals and self.last is not None:
             yield _of(
-                self.last, "stats_gap", engine, engine=self.index, seconds=0.0, usual_seconds=self.typical, running=0
+                self.last,
+                "stats_gap",
+                engine,
+                engine=self.index,
+                lasted_seconds=0.0,
+                usual_seconds=self.typical,
+                running=0,
             )
 
     def _prefix(self, engine: str) -> Iterator[Fact]:
@@ -442,10 +522,10 @@ class _Engine:
 
     def _of(self, run: _Run, kind: str, engine: str, **fields: Any) -> Fact:
         seconds = run.seconds(self.interval)
-        return _of(run.worst, kind, engine, engine=self.index, seconds=seconds, samples=run.samples, **fields)
+        return _of(run.worst, kind, engine, engine=self.index, lasted_seconds=seconds, samples=run.samples, **fields)
 
     def _none(self, fact: Fact, kind: str, engine: str, **fields: Any) -> Fact:
-        return _of(fact, kind, engine, engine=self.index, seconds=0.0, samples=0, **fields)
+        return _of(fact, kind, engine, engine=self.index, lasted_seconds=0.0, samples=0, **fields)
 
 
 def _episodes(facts: Sequence[Fact], engine: str, interval: float | None) -> Iterator[Fact]:
@@ -472,8 +552,8 @@ def _balance(engines: Mapping[tuple[Speaker, object], _Engine], engine: str) -> 
     numbered = [seen for seen in engines.values() if seen.index is not None]
     peers = numbered or [seen for (speaker, _), seen in engines.items() if speaker.process]
     peers = [seen for seen in peers if seen.samples and seen.busiest is not None]
-    if len(peers) < 2:
-        return
+    if len(peers) < 2 or any(seen.together for seen in engines.values()):
+        return  # lines that were put together are of several engines
     samples = max(seen.samples for seen in peers)
     most = max(peers, key=lambda seen: seen.running)
     least = min(peers, key=lambda seen: seen.running)

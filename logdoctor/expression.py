@@ -169,7 +169,12 @@ class _Walk:
             return node.value
         if isinstance(node, (ast.Name, ast.Attribute)):
             name = dotted(node)
-            return UNITS[name] if name in UNITS else self.lookup(name)
+            if name not in UNITS:
+                return self.lookup(name)
+            try:
+                return self.lookup(name)  # a field of that name is meant, not the unit
+            except Missing:
+                return UNITS[name]
         if isinstance(node, ast.BoolOp):
             return self._bool(node)
         if isinstance(node, ast.UnaryOp):
@@ -239,6 +244,8 @@ class _Walk:
                 return len(values)
             if function == "distinct":
                 return len({repr(value) for value in values})
+            if function == "sum":
+                return self._safely(node, lambda: sum(values))
             if not values:
                 raise Missing(name)
             if function in ("first", "last"):

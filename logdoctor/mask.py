@@ -3,50 +3,125 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 HIDDEN = "***"
 
-_NAMES = (
-    r"(?:[\w-]*(?:api|admin|access|secret|private|auth|signing|account|shared)[-_]?keys?|[\w-]*secrets?|[\w-]*passw(?:or)?d|passphrase"
-    r"|[\w-]*(?:hf|hub|auth|access|refresh|bearer|id|session|security|sas|github|gitlab|wandb|openai|ngc|api)[-_]?tokens?"
-    r"|HUGGING_FACE_HUB_TOKEN|authorization|x-api-key|proxy-authorization|credentials?|client_secret|connection_string|sig|signature)"
+# What the name of a secret ends in. A token of a tokenizer's vocabulary (eos_token) and a key that opens nothing
+# (cache_key) are excused in _HARMLESS_NAME.
+_NAME = (
+    r"(?:[\w-]*(?:api|admin|access|secret|private|auth|signing|account|shared|encryption|master|service|storage|license"
+    r"|webhook|bot|hmac|jwt|ssh|client|consumer|deploy|function|subscription|app|write|ingest)[-_ ]?keys?(?:[-_]id)?"
+    r"|[\w-]*(?:secrets?|passw(?:or)?ds?|passphrase)|[\w-]+[-_]pwd"
+    r"|[\w-]*(?:hf|hub|auth|access|refresh|bearer|id|session|security|sas|github|gitlab|gh|git|wandb|openai|ngc|api|bot"
+    r"|slack|npm|pypi|vault|user|service|admin|huggingface|hugging[-_]face|personal|deploy|registry|csrf|oauth|webhook"
+    r"|jwt|login|secret|app|cloud|job)[-_]?tokens?"
+    r"|(?:proxy-|x-)?authorization|credentials?|connection[-_]?string|(?:set-)?cookies?|basic[-_]?auth"
+    r"|shared[-_]?access[-_]?signature|x-amz-(?:signature|credential|security-token))"
+)
+# The name of an environment variable says it by its last word alone.
+_VARIABLE = (
+    r"(?-i:(?:[A-Z0-9]+_)+(?:KEY|TOKEN|PASS|PASSWD|PASSWORD|PWD|SECRET|PAT|CREDENTIALS?|AUTH|DSN|KEY_ID)"
+    r"|PGPASSWORD)(?![A-Za-z0-9_])"
+)
+_HARMLESS_NAME = re.compile(
+    r"(?i)(?:^|[-_])(?:eos|bos|pad|unk|sep|cls|mask|stop|image|audio|video|end|start|think|next|cache|sort|primary"
+    r"|foreign|public|host|partition|routing|lookup|hash|tool)[-_]?(?:key|token)s?$"
+)
+_SPACE = r"(?:\s|\\+[nrt])"
+"""White space, as it is and as JSON escapes it."""
+_QUOTE = r"""\\*['"]"""
+_WRAP = rf"""(?:(?:Some|SecretStr|SecretBytes|Secret|Ok|Redacted)\({_SPACE}*|[bru](?=['"]))"""
+"""What may stand around a value: Some( of Rust, SecretStr( of pydantic, b of Python's bytes."""
+_QUOTED = (
+    r"""\\+"(?:[^"\\\n]|\\+(?!["\\]))*+(?:\\+")?|\\+'(?:[^'\\\n]|\\+(?!['\\]))*+(?:\\+')?"""
+    r"""|"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|\[[^\]\n]*+\]?|\{[^}\n]*+\}?|\([^)\n]*+\)?"""
+    r"""|(?:Bearer|Basic|Token|Digest|Negotiate)\s+[^\s'",;)}\]\\]+"""
+)
+_BARE = r"""[^\s'",;&)}\]\\]+"""
+_SEPARATOR = rf"(?:{_QUOTE})?{_SPACE}*(?:=>|:=|[:=]){_SPACE}*(?:{_WRAP})*"
+
+_NAMED = re.compile(
+    rf"""(?i)(?P<head>(?<![\w-])-{{0,2}}(?P<name>{_NAME})(?:{_SEPARATOR}|{_SPACE}*(?=\[|Some\()(?:{_WRAP})*))"""
+    rf"(?P<value>{_QUOTED}|{_BARE})"
+)
+# Without quotes, the value of a variable ends at white space only.
+_ENVIRONMENT = re.compile(
+    rf"""(?i)(?P<head>(?<![A-Za-z0-9_])(?P<name>{_VARIABLE}){_SEPARATOR})(?P<value>{_QUOTED}|[^\s'"\\]+)"""
+)
+_FLAG = re.compile(
+    rf"""(?i)(?P<head>(?<![\w-])--(?P<name>{_NAME}|[\w-]+-token|[\w-]+-password)[ =]+)(?P<value>{_QUOTED}|[^\s'",]+)"""
+)
+# '--api-key', 'value' and (b'authorization', b'value')
+_PAIR = re.compile(
+    rf"""(?i)(?P<head>(?:['"]--(?P<name>{_NAME})|[(\[]b?['"](?:authorization|proxy-authorization|cookie|x-api-key|api-key))"""
+    rf"""['"]\s*,\s*b?)(?P<value>"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?)"""
+)
+# {"name": "HF_TOKEN", "value": "…"}, as Kubernetes writes an environment
+_ENTRY = re.compile(
+    rf"""(?i)(?P<head>\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?{_SPACE}*,?"""
+    rf"""{_SPACE}*(?:{_QUOTE})?value{_SEPARATOR})(?P<value>{_QUOTED}|{_BARE})"""
+)
+_TOKEN = re.compile(
+    rf"""(?i)(?P<head>(?<![\w.-])(?P<name>tokens?|keys?){_SEPARATOR}(?:{_QUOTE})?)"""
+    r"(?P<value>(?=[\w.+/=-]*\d)(?=[\w.+/=-]*[a-z])[\w.+/=-]{16,})"
+)
+_SCHEME = re.compile(r"(?i)(?P<head>\b(?:Bearer|Basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})")
+_QUERY = re.compile(
+    r"(?i)(?P<head>[?&;](?P<name>[\w-]*key|[\w-]*token|password|passwd|pwd|secret|[\w-]*secret|sig|[\w-]*signature"
+    r"|[\w-]*credential|code|auth|apikey|jwt|se?ssion(?:id)?)=)(?P<value>[^&;\s\"'#]+)"
+)
+_USER = re.compile(
+    r"""(?P<head>\b[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<value>[^\s/'"@:]*:[^\s/'"]+|(?=[^\s/@]*\d)[^\s/'"@:]{12,})(?=@)"""
+)
+_CURL = re.compile(r"(?P<head>\bcurl\b.{0,200}?\s(?:-u|--user)[ =]?)(?P<value>[^\s'\"]+|'[^']*'|\"[^\"]*\")")
+_COOKIE = re.compile(r"""(?i)(?P<head>\b(?:set-)?cookie:\s*)(?P<value>[^\n'"]+)""")
+_AUTH = re.compile(r"""(?P<head>\bauth['"]?\s*[=:]\s*)(?P<value>\([^)\n]*\)?)""")
+_PEM = re.compile(r"(?s)(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.+?)(?=-----END|\Z)")
+_SHAPE = re.compile(
+    r"(?P<head>)(?P<value>(?<![A-Za-z0-9])(?:"
+    r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{16,}"
+    r"|sk-[A-Za-z0-9_-]{12,}|[srp]k_(?:live|test)_[A-Za-z0-9]{12,}|whsec_[A-Za-z0-9]{16,}"
+    r"|nvapi-[A-Za-z0-9_-]{16,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|pplx-[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}"
+    r"|tgp_v1_[\w-]{16,}|fw_[A-Za-z0-9]{20,}|csk-[a-z0-9]{20,}|jina_[A-Za-z0-9]{20,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
+    r"|GOCSPX-[\w-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl(?:pat|dt|rt|ptt|cbt|ft|soat)-[\w-]{16,}"
+    r"|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}|(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{16,}"
+    r"|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{20,}|dckr_(?:pat|oat)_[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|key-[0-9a-f]{32}"
+    r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{20,}|hv[sbr]\.[\w-]{16,}|do[opr]_v1_[0-9a-f]{32,}|dapi[0-9a-f]{32}"
+    r"|ATATT3[\w=-]{16,}|sntrys_[\w=+/-]{16,}|gl(?:c|sa)_[\w=+/-]{16,}|NRAK-[A-Z0-9]{16,}|lin_api_\w{16,}|figd_[\w-]{16,}"
+    r"|PMAK-[\w-]{16,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|ops_eyJ[\w-]{20,}|\d{8,10}:AA[\w-]{30,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?))"
+)
+_HOOK = re.compile(r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)(?P<value>[\w/]+)")
+# A line that was cut may end in the beginning of a secret.
+_CUT = re.compile(
+    r"(?<![A-Za-z0-9])(?:hf_|sk-|nvapi-|gsk_|xai-|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza|eyJ)"
+    r"(?=[\w.-]*\d)[\w.-]{3,}\Z"
 )
 _PATTERNS = (
-    # name='value', "name": "value", --name value, NAME=value, name=['a', 'b'], Some("value")
-    (
-        re.compile(
-            rf"""(?ix) (?P<head> (?<![\w.]) (?:--)? ['"]?{_NAMES}['"]? \s* (?:[:=]\s*|\s+(?=Some\(|\[)|(?<=[a-z])\s+(?=['"]?[A-Za-z0-9_-]{{16,}})) (?:Some\()? )
-            (?P<value> \[[^\]\n]*\]? | \\?"(?:[^"\\\n]|\\.)*\\?"? | \\?'(?:[^'\\\n]|\\.)*'? | (?:Bearer|Basic|Token)\s+[^\s'",;)}}\]]+ | [^\s'",;&)}}\]]+ )"""
-        ),
-        "named",
-    ),
-    (re.compile(r"(?i)(?P<head>--(?:[\w-]*api-key|[\w-]*password|[\w-]*token)[ =])(?P<value>[^\s'\",]+)"), "named"),
-    (re.compile(r"(?i)(?P<head>\b(?:Bearer|Basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})"), "named"),
-    (
-        re.compile(
-            r"(?i)(?P<head>[?&](?:[\w-]*key|[\w-]*token|password|passwd|secret|sig|signature|code|auth|apikey)=)(?P<value>[^&\s\"'#]+)"
-        ),
-        "named",
-    ),
-    (re.compile(r"(?P<head>\b[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<value>[^/\s:@'\"]*:[^/\s@'\"]+)(?=@)"), "named"),
-    (
-        re.compile(
-            r"(?P<head>)(?P<value>\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{12,}|nvapi-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}"
-            r"|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
-            r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*))"
-        ),
-        "shape",
-    ),
-    (re.compile(r"(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.*)"), "named"),
-)
+    _PEM, _ENTRY, _PAIR, _COOKIE, _AUTH, _NAMED, _ENVIRONMENT, _FLAG, _TOKEN, _SCHEME, _QUERY, _USER, _CURL, _HOOK, _SHAPE,
+)  # fmt: skip
 _NOTHING = frozenset(
-    ("none", "null", "''", '""', "true", "false", HIDDEN, f"'{HIDDEN}'", f'"{HIDDEN}"', "[]", "some", "[none]")
+    ("none", "null", "true", "false", "some", "nil", "", HIDDEN, "[]", "{}", "()", "[none]", "undefined")
 )
+# Words that follow such a name in a sentence: "credentials: none found".
+_PROSE = frozenset(
+    (
+        "no", "not", "is", "are", "was", "were", "has", "have", "must", "may", "can", "cannot", "could", "should", "will",
+        "the", "a", "an", "and", "or", "of", "for", "in", "on", "to", "from", "with", "by", "if", "missing", "invalid",
+        "required", "expected", "only", "unset", "set", "empty", "found", "failed", "expired", "wrong", "unable", "please", "provided",
+    )
+)  # fmt: skip
 _GATE = re.compile(
-    r"(?i)key|token|secret|passw|passphrase|authorization|credential|bearer|basic|://|hf_|sk-|nvapi|gh[pousr]_|github_pat|glpat|xox|AKIA|AIza|ya29|eyJ|BEGIN|connection_string|sig"
+    r"(?i)key|token|secret|passw|passphrase|pwd|authorization|credential|bearer|basic|://|cookie|connection.?string|sig"
+    r"|hf_|sk-|[srp]k_|whsec|api_org|nvapi|gsk_|xai-|pplx|r8_|tgp_|fw_|csk-|ya29|GOCSPX|gh[pousr]_|github_pat|gl\w{2,4}-"
+    r"|xox|xapp|jina_|AIza|AKIA|ASIA|ABIA|ACCA|LTAI|AKID|npm_|pypi-|dckr|SG\.|shp|hv[sbr]\.|do[opr]_v1|dapi|ATATT|sntrys|gl(?:c|sa)_"
+    r"|NRAK|lin_api|figd|PMAK|ops_|:AA|eyJ|hooks|curl|\bauth|_(?:PASS|PAT|AUTH|DSN)\b"
 )
 _CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]"
+    r"|[\ud800-\udfff]|[\U000e0000-\U000e007f]"
 )
 
 
@@ -54,27 +129,142 @@ def masked(text: str) -> str:
     """Hide what looks like a secret; the name beside it stays."""
     if not _GATE.search(text):
         return text
-    for pattern, how in _PATTERNS:
-        text = pattern.sub(lambda match, how=how: _hide(match), text)  # type: ignore[misc]
-    return text
+    for pattern in _PATTERNS:
+        text = pattern.sub(_hide, text)
+    return _CUT.sub(HIDDEN, text)
 
 
 def _hide(match: re.Match[str]) -> str:
-    value = match["value"]
-    bare = value.strip()
-    if bare.lower() in _NOTHING or bare.lower().strip("'\"\\") in ("none", "null", "", HIDDEN):
+    value, name = match["value"].strip(), match.groupdict().get("name") or ""
+    bare = value.strip("\\'\"[](){} ")
+    if bare.lower() in _NOTHING or bare.strip("*") == "" or (name and _HARMLESS_NAME.search(name)):
         return match[0]
-    if bare[:1] in "'\"":
-        return f"{match['head']}{bare[0]}{HIDDEN}{bare[0]}"
-    if bare[:1] == "[":
-        return f"{match['head']}['{HIDDEN}']"
-    return f"{match['head']}{HIDDEN}"
+    if match.re is _NAMED and (bare.lower().rstrip(".:") in _PROSE or (name[-1:] in "sS" and bare.isdigit())):
+        return match[0]
+    if match.re is _SCHEME and len(bare) < 24 and re.fullmatch(r"[A-Z]?[a-z]+[.:]?", bare):
+        return match[0]  # "Basic authentication"
+    opening = re.match(r"""\\*['"]|[\[({]""", value)
+    if opening is None:
+        return f"{match['head']}{HIDDEN}"
+    closing = {"[": "']", "(": "')", "{": "'}"}.get(opening[0], opening[0])
+    return (
+        f"{match['head']}{opening[0]}{chr(39) if len(closing) == 2 and closing[0] == chr(39) else ''}{HIDDEN}{closing}"
+    )
+
+
+def secret(name: str) -> bool:
+    """Whether a setting of this name holds a secret."""
+    whole = re.fullmatch(rf"(?i){_NAME}|{_VARIABLE}|[\w.-]*[._-](?:{_NAME})", name.strip("-"))
+    return whole is not None and not _HARMLESS_NAME.search(name)
+
+
+def withheld(name: str, value: Any) -> str:
+    """The value of a setting as any output may show it."""
+    text = str(value)
+    return HIDDEN if secret(name) and text.strip("[]{}()'\" ").lower() not in _NOTHING else safe(text)
+
+
+def secrets_in(settings: Iterable[tuple[str, Any]]) -> frozenset[str]:
+    """The secrets themselves that settings hold, where they are long enough to be found again without doubt."""
+    found: set[str] = set()
+
+    def gather(value: Any) -> None:
+        if isinstance(value, str) and len(value) >= 8 and not re.fullmatch(r"[a-z]+|[A-Z]+|[\d.]+", value):
+            found.add(value)
+        elif isinstance(value, dict):
+            for inner in value.values():
+                gather(inner)
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            for inner in value:
+                gather(inner)
+
+    for name, value in settings:
+        if secret(name):
+            gather(value)
+    return frozenset(found)
+
+
+def without(value: Any, secrets: Collection[str]) -> Any:
+    """Plain data without these secrets, wherever they stand in its texts."""
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        for one in secrets:
+            if one in value:
+                value = value.replace(one, HIDDEN)
+        return value
+    if isinstance(value, dict):
+        return {without(key, secrets): without(inner, secrets) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without(inner, secrets) for inner in value]
+    return value
+
+
+_ALONE = re.compile(
+    rf"(?i)(?<![\w-])-{{0,2}}(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?\s*"
+    rf"(?:(?:=>|:=|[:=])\s*(?:{_WRAP})*(?P<open>[\[({{]?)\s*[|>]?[-+]?|(?<=\w)\s*\\|['\"],)\s*$"
+)
+_NAME_ALONE = re.compile(
+    rf"(?i)\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?:{_NAME}|{_VARIABLE})(?:{_QUOTE})?,?\s*$"
+)
+_VALUE_LINE = re.compile(rf"(?i)(?P<head>\bvalue(?:{_QUOTE})?\s*[:=]\s*)(?P<value>\S.*)$")
+_STRINGS = re.compile(r"""\\*"(?:[^"\\]|\\.)*"?|\\*'(?:[^'\\]|\\.)*'?""")
+_LAST = re.compile(r"(?P<head>(?:^|.*[\s|]))(?P<value>[^\s,]{4,})(?P<tail>,?\s*\\?\s*)$")
+LOOK_BACK = 60
+"""Lines before an excerpt that may decide what in it is secret: a private key has that many."""
+
+
+def masked_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Mask lines that follow each other: the value of a name that stands at the end of one is in the next ones."""
+    state = ""
+    left = 0
+    for text in lines:
+        hidden = masked(text)
+        if state == "pem":
+            hidden = HIDDEN if "-----END" not in text else hidden
+            state = "" if "-----END" in text or left <= 0 else state
+        elif state == "entry":
+            hidden = _VALUE_LINE.sub(rf"\g<head>{HIDDEN}", hidden)
+            state = ""
+        elif state and text.strip():
+            hidden = _value_of(hidden)
+            if state == "value" or any(end in text for end in "])}"):
+                state = ""
+        left -= 1
+        if left <= 0 and state != "pem":
+            state = ""
+        alone = _ALONE.search(text)
+        if "PRIVATE KEY-----" in text and "-----BEGIN" in text and "-----END" not in text:
+            state, left = "pem", LOOK_BACK * 4
+        elif alone and not _HARMLESS_NAME.search(alone["name"]):
+            state, left = ("list", LOOK_BACK) if alone["open"] else ("value", 3)
+        elif _NAME_ALONE.search(text):
+            state, left = "entry", 2
+        yield hidden
+
+
+def _value_of(text: str) -> str:
+    """Hide the value on a line that holds nothing else, but for an envelope before it."""
+    if _STRINGS.search(text):
+        return _STRINGS.sub(lambda m: f"{m[0][0]}{HIDDEN}{m[0][0]}" if m[0][0] != "\\" else HIDDEN, text)
+    last = _LAST.match(text)
+    if last is None:
+        return text
+    alone = not last["head"].strip(" -|\t")
+    if alone or (re.search(r"\d", last["value"]) and re.search(r"[A-Za-z]", last["value"]) and len(last["value"]) >= 8):
+        return f"{last['head']}{HIDDEN}{last['tail']}"
+    return text
 
 
 def visible(text: str) -> str:
     """Show control characters as escapes; tabs and newlines are spaces."""
     text = text.replace("\t", " ").replace("\n", " ")
-    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 
 
 def safe(text: str) -> str:

@@ -41,6 +41,8 @@ def course(facts: Sequence[Fact], front_end: Collection[str] = ()) -> Course:
     `front_end` are the names of processes that show that this is a server, not an offline run.
     """
     ready_at = _ready(facts, front_end)
+    if ready_at is not None and _never_listened(facts, ready_at):
+        ready_at = None
     stop_at = _first(facts, _asked, -1 if ready_at is None else ready_at)
     broke_at = _broke(facts) if ready_at is None else _died(facts, ready_at)
     outcome: Outcome
@@ -130,6 +132,18 @@ def _ready(facts: Sequence[Fact], front_end: Collection[str]) -> int | None:
     return None
 
 
+def _never_listened(facts: Sequence[Fact], ready_at: int) -> bool:
+    """Whether the web server said that it was complete, and then got no port: uvicorn binds last."""
+    if facts[ready_at].kind != "http":
+        return False
+    for fact in facts[ready_at + 1 :]:
+        if fact.kind in ("access", "stats", "ready") or (fact.kind == "http" and fact.fields.get("step") == "running"):
+            return False
+        if fact.kind == "failure" and fact.fields.get("role") == "cause":
+            return "bind on address" in fact.evidence.said
+    return False
+
+
 def _broke(facts: Sequence[Fact]) -> int | None:
     """The index of the first fact that shows that a start broke off."""
     last_progress = max((i for i, fact in enumerate(facts) if fact.kind in PROGRESS), default=-1)
@@ -183,12 +197,20 @@ def _died(facts: Sequence[Fact], ready_at: int) -> int | None:
 
 def _ran(facts: Sequence[Fact], broke_at: int) -> bool:
     """Whether it had been running, in a log that begins in mid-life: its last words are those of a serving engine."""
-    return not any(fact.kind in _HEADS for fact in facts) and any(
-        fact.kind == "failure" and fact.fields.get("fatal") and fact.fields.get("role") == "symptom"
-        for fact in facts[broke_at:]
+    if any(fact.kind in _HEADS for fact in facts):
+        return False
+    last = facts[broke_at:]
+    building = any(
+        fact.kind == "exception"
+        and (":__init__" in fact.fields.get("path", "") or fact.fields.get("phase", "runtime") not in _SERVES)
+        for fact in last
+    )
+    return not building and any(
+        fact.kind == "failure" and fact.fields.get("fatal") and fact.fields.get("role") == "symptom" for fact in last
     )
 
 
+_SERVES = ("serve", "runtime", "shutdown")
 _HEADS = frozenset(("start", "phase", "weights", "kv_cache", "kv_memory", "progress", "checkpoint"))
 
 

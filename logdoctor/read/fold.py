@@ -16,7 +16,7 @@ FEW = 48
 """Lines of one pattern in a block that become a fact each; more are put together."""
 BEHIND = 64
 """Bytes behind a periodic line's literal that its regex may need."""
-BUCKETS = 2
+BUCKETS = 12
 """Facts that many lines of one pattern in a block become."""
 
 
@@ -163,8 +163,20 @@ def _measured(one: _Periodic, data: bytes, begin: int, end: int) -> Iterator[Fol
     for first in range(0, len(rows), size):
         found = one.fields.search(data, at, end)
         if found is not None:
-            yield Folded(one.pattern, found.start(), _together(one, rows[first : first + size]))
+            for speaker in _by_speaker(one, rows[first : first + size]):
+                yield Folded(one.pattern, found.start(), _together(one, speaker))
         at = begin + (end - begin) * (first + size) // len(rows)  # about where the next group begins
+
+
+def _by_speaker(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> list[list[tuple[bytes, ...]]]:
+    """Keep the lines of several engines apart."""
+    if "engine" not in one.fields.groupindex:
+        return [list(rows)]
+    at = one.fields.groupindex["engine"] - 1
+    engines: dict[bytes, list[tuple[bytes, ...]]] = {}
+    for row in rows:
+        engines.setdefault(row[at], []).append(row)
+    return list(engines.values())
 
 
 def _together(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> dict[str, Any]:
@@ -176,7 +188,10 @@ def _together(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> dict[str, An
             continue
         if field.over == "max":
             # Distinct texts are few: only they are turned into numbers.
-            value = max(map(float, filter(None, set(column))), default=None)
+            numbers = list(map(float, filter(None, set(column))))
+            value = max(numbers, default=None)
+            if numbers and (lowest := f"lowest_{name}") in one.kind.fields:
+                fields[lowest] = int(min(numbers)) if field.type == "int" else min(numbers)
         else:
             values = list(map(float, filter(None, column)))
             total = sum(values)

@@ -126,6 +126,7 @@ class Tail:
         if self._file is not None and not self._between and self._is_mine(self._path):
             # Truncated in place: the same file from its beginning.
             self._at, self._mark = _first_data(self._file.fileno()), b""
+            self._named = str(self._path)
         else:
             between, self._between = self._between, []
             while between and not self._open(between[0]):

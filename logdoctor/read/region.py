@@ -56,7 +56,7 @@ class Traceback:
         """Take the speaker's next line: `inside`, `over` (it is no part of it), or what was raised."""
         self.read += 1
         self.last_number = message.line.number
-        text = message.text
+        text = message.text.replace("\xa0", " ")  # copied from a web page
         if OPENING in text:
             return "over"
         match = _FRAME.match(text)

@@ -59,6 +59,9 @@ def harmless(text: str, escape: bool = False) -> str:
 def form_of(file: str) -> str | None:
     """The form that a file's ending means; the longest ending counts."""
     found = [
-        (len(ending), name) for name, form in FORMATS.items() for ending in form.endings if file.lower().endswith(ending)
+        (len(ending), name)
+        for name, form in FORMATS.items()
+        for ending in form.endings
+        if file.lower().endswith(ending)
     ]
     return max(found)[1] if found else None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,7 @@ def _page(report: Plain) -> Iterator[str]:
         yield from _boot(report, boot, numbers[id(boot)], 2)
     for number, server in enumerate(report["live"], 1):
         yield from _server(report, server, f"s{number}")
-    general = [
-        f for f in report["findings"] if not f["boot"] and f["input"] not in {s["url"] for s in report["live"]}
-    ]
+    general = [f for f in report["findings"] if not f["boot"] and f["input"] not in {s["url"] for s in report["live"]}]
     if general:
         yield '<section class="boot" aria-labelledby="all">\n<h2 id="all">All servers together</h2>\n'
         for finding in general:
@@ -117,7 +116,7 @@ def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
         meaning = f"{well} of {len(report['live'])} servers that were asked are healthy."
         verdict = verdict if verdict != "unknown" else "healthy" if well == len(report["live"]) else "failed"
         mark = _VERDICT[verdict][0]
-    yield '<header>\n<h1>logdoctor report</h1>\n'
+    yield "<header>\n<h1>logdoctor report</h1>\n"
     yield f'<div class="verdict {escape(verdict)}"><strong><span aria-hidden="true">{mark} </span>{escape(verdict)}</strong>'
     yield f"<p>{escape(meaning)}</p>"
     causes = [boot for boot in newest if boot["cause"] and boot["outcome"] != "stopped"]
@@ -267,18 +266,26 @@ def _memory(boot: Plain, key: str, level: int) -> Iterator[str]:
     if total > used + 0.005:
         parts.append(("not used by this server", total - used, "c6"))
     whole = max(total, used)
-    about = ", ".join(f"{label} {size:.2f} GiB ({100 * size / whole:.0f} %)" for label, size, _ in parts)
+    about = ", ".join(f"{label} {size:.2f} GiB ({_share(size / whole)})" for label, size, _ in parts)
     share = f", of which the server may use {100 * memory['utilization']:.0f} %" if memory.get("utilization") else ""
-    caption = f"{total:.2f} GiB per device{share}" if total else "as far as the log tells; it does not name the device's total"
+    caption = (
+        f"{total:.2f} GiB per device{share}"
+        if total
+        else "as far as the log tells; it does not name the device's total"
+    )
     yield f"<h{level}>Where the memory went</h{level}>\n<figure>\n<figcaption>{caption}</figcaption>\n"
     yield chart.stacked(parts, whole, "Memory of one device", about, f"{key}-memory")
     yield '\n<table>\n<thead><tr><th scope="col">part</th><th scope="col" class="number">GiB</th><th scope="col" class="number">share</th></tr></thead>\n<tbody>\n'
     for label, size, css in parts:
         yield (
             f'<tr><th scope="row"><span class="swatch {css}"></span>{label}</th><td class="number">{size:.2f}</td>'
-            f'<td class="number">{100 * size / whole:.0f} %</td></tr>\n'
+            f'<td class="number">{_share(size / whole)}</td></tr>\n'
         )
     yield "</tbody>\n</table>\n</figure>\n"
+
+
+def _share(part: float) -> str:
+    return f"{100 * part:.0f} %" if part >= 0.01 else "< 1 %"
 
 
 def _timeline(boot: Plain, key: str, level: int) -> Iterator[str]:
@@ -295,7 +302,7 @@ def _timeline(boot: Plain, key: str, level: int) -> Iterator[str]:
         if clocked
         else f"This log has no clock: the bars show lengths only. Full width: {_duration(whole)}."
     )
-    yield f"<h{level}>Where the time went</h{level}>\n<table class=\"timeline\">\n<caption>{note}</caption>\n"
+    yield f'<h{level}>Where the time went</h{level}>\n<table class="timeline">\n<caption>{note}</caption>\n'
     yield '<thead><tr><th scope="col">phase</th><th scope="col" aria-hidden="true"></th><th scope="col" class="number">took</th><th scope="col" class="place">line</th></tr></thead>\n<tbody>\n'
     if clocked:
         steps = sorted(steps, key=lambda step: ends.get(id(step), whole + 1) - step["seconds"])
@@ -317,7 +324,7 @@ def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
     rows = series["rows"]
     columns = {name: [row[at] for row in rows] for at, name in enumerate(series["columns"])}
     times = columns["seconds"]
-    yield f"<h{level}>Under load</h{level}>\n<p class=\"soft small\">From {series['lines']:,} statistics line{'s' if series['lines'] > 1 else ''} of the log; the time counts from the start of this boot.</p>\n"
+    yield f'<h{level}>Under load</h{level}>\n<p class="soft small">From {series["lines"]:,} statistics line{"s" if series["lines"] > 1 else ""} of the log; the time counts from the start of this boot. An idle engine prints none: then there is no line.</p>\n'
     axis = _clock_axis(times)
     pictures: tuple[tuple[str, tuple[tuple[str, str], ...], str, float | None], ...] = (
         ("KV cache in use", (("kv_usage_percent", ""),), "%", 100.0),
@@ -333,13 +340,15 @@ def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
         about = "; ".join(
             (f"{label}: " if len(lines) > 1 else "") + _course(columns[name], unit) for name, label in known
         )
-        keys = "".join(
-            f'<span class="key k{at}"></span>{label}' for at, (_, label) in enumerate(known, 1)
-        ) if len(lines) > 1 else ""
+        keys = (
+            "".join(f'<span class="key k{at}"></span>{label}' for at, (_, label) in enumerate(known, 1))
+            if len(lines) > 1
+            else ""
+        )
         yield f'<figure>\n<figcaption><b>{title}</b>, {escape(about)} {keys}</figcaption>\n<div class="chart-box">'
         yield f'<div class="y-axis" aria-hidden="true"><span>{_axis(ceiling)}{unit and " " + unit}</span><span>{_axis(ceiling / 2)}</span><span>0</span></div>'
         yield chart.curves(
-            [list(zip(times, columns[name], strict=True)) for name, _ in known],
+            [_with_gaps(times, columns[name]) for name, _ in known],
             ceiling, f"{title} over time", about, f"{key}-series{number}", area=len(lines) == 1,
         )  # fmt: skip
         yield f'<div class="x-axis" aria-hidden="true">{axis}</div></div>\n</figure>\n'
@@ -353,11 +362,26 @@ def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
     yield "</tbody>\n</table>\n</div></details>\n"
 
 
+def _with_gaps(times: Sequence[float], values: Sequence[float | None]) -> list[tuple[float, float | None]]:
+    """Values over time; an idle engine prints nothing, so that no line may be drawn over a long silence."""
+    usual = sorted(after - before for before, after in pairwise(times))[(len(times) - 1) // 2] if len(times) > 2 else 0
+    points: list[tuple[float, float | None]] = []
+    for at, (time, value) in enumerate(zip(times, values, strict=True)):
+        if at and usual and time - times[at - 1] > 4 * usual:
+            points.append((times[at - 1], None))
+        points.append((time, value))
+    return points
+
+
 def _course(values: Sequence[float | None], unit: str) -> str:
     known = [value for value in values if value is not None]
     low, high, last = min(known), max(known), known[-1]
     unit = f" {unit}" if unit else ""
-    return f"{_axis(low)} to {_axis(high)}{unit}, last {_axis(last)}{unit}" if low != high else f"always {_axis(low)}{unit}"
+    return (
+        f"{_axis(low)} to {_axis(high)}{unit}, last {_axis(last)}{unit}"
+        if low != high
+        else f"always {_axis(low)}{unit}"
+    )
 
 
 def _axis(value: float) -> str:
@@ -374,12 +398,17 @@ def _finding(finding: Plain, level: int) -> Iterator[str]:
     severity = finding["severity"]
     yield f'<article class="finding {severity}">\n<h{level}><span class="badge">{severity}</span>{escape(finding["title"])}</h{level}>\n'
     yield f"<p>{_prose(finding['message'])}</p>\n"
-    for one in finding["evidence"][:3]:
-        yield _quote(one, finding["input"])
-    yield _fixes(finding["fix"])
-    if finding["why"]:
-        yield f"<details><summary>Why</summary><p>{_prose(finding['why'])}</p></details>\n"
-    yield f'<p class="soft small"><code>{escape(finding["rule"])}</code></p>\n</article>\n'
+    quotes = "".join(_quote(one, finding["input"]) for one in finding["evidence"][:3])
+    fixes = _fixes(finding["fix"])
+    why = f"<p>{_prose(finding['why'])}</p>\n" if finding["why"] else ""
+    rule = f'<p class="soft small"><code>{escape(finding["rule"])}</code></p>\n'
+    if severity == "info":  # good to know: a line each, the rest on demand
+        yield f"<details><summary>Lines and what to do</summary>\n{quotes}{fixes}{why}{rule}</details>\n</article>\n"
+        return
+    yield quotes + fixes
+    if why:
+        yield f"<details><summary>Why</summary>{why}</details>\n"
+    yield f"{rule}</article>\n"
 
 
 def _fixes(fixes: Sequence[str]) -> str:
@@ -397,7 +426,7 @@ def _noise(boot: Plain, level: int) -> Iterator[str]:
         yield '<ul class="plain">'
         for one in boot["incidents"]:
             times = f"{one['count']:,} times, first in" if one["count"] > 1 else "in"
-            yield f"<li>{escape(one['title'])}: {times} line {one['line']:,} <code class=\"small\">{escape(one['kind'])}</code></li>"
+            yield f'<li>{escape(one["title"])}: {times} line {one["line"]:,} <code class="small">{escape(one["kind"])}</code></li>'
         yield "</ul>\n"
     if warnings["benign"]:
         count = warnings["benign"]
@@ -488,7 +517,9 @@ def _open_ends(report: Plain) -> Iterator[str]:
 def _foot(report: Plain) -> Iterator[str]:
     yield f"<footer>\n<p>logdoctor {escape(report['logdoctor'])} read "
     given = [f"{escape(i['name'])} ({i['lines']:,} lines, {i['bytes']:,} bytes)" for i in report["inputs"]]
-    yield (", ".join(given) or "no input") + ". Line numbers are those of the file: <code>sed -n 88p server.log</code> shows line 88. "
+    yield (
+        ", ".join(given) or "no input"
+    ) + ". Line numbers are those of the file: <code>sed -n 88p server.log</code> shows line 88. "
     yield "What no line says is unknown, never fine. Secrets are masked.</p>\n</footer>\n"
 
 
@@ -509,7 +540,9 @@ def _line(one: Plain, boot: Plain) -> str:
 
 def _link(link: str) -> str:
     """A link of the knowledge; only to the web."""
-    return f'<a href="{escape(link)}" rel="noreferrer">{escape(link)}</a>' if link.startswith("https://") else escape(link)
+    return (
+        f'<a href="{escape(link)}" rel="noreferrer">{escape(link)}</a>' if link.startswith("https://") else escape(link)
+    )
 
 
 def _prose(text: str) -> str:

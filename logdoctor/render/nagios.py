@@ -9,6 +9,7 @@ Plain = Mapping[str, Any]
 
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """What Nagios understands; the place is the exit status."""
+UNKNOWN = 3
 
 
 def status(report: Plain) -> int:
@@ -91,8 +92,8 @@ def _details(report: Plain) -> Iterator[str]:
 def _performance(report: Plain) -> Iterator[str]:
     """'label'=value[unit];warn;crit;min;max of the newest boots; several replicas are numbered."""
     newest = _newest(report["boots"])
-    for number, boot in enumerate(newest, 1):
-        mark = f"_{number}" if len(newest) > 1 else ""
+    for place, boot in enumerate(newest, 1):
+        mark = f"_{place}" if len(newest) > 1 else ""
         startup = boot["startup"]
         for name, key, unit, factor in (
             ("kv_tokens", "kv_tokens", "", 1),
@@ -102,7 +103,8 @@ def _performance(report: Plain) -> Iterator[str]:
         ):
             if startup[key] is not None:
                 value = startup[key]["value"] * factor
-                yield f"'{name}{mark}'={int(value) if unit else f'{value:g}' if isinstance(value, float) else value}{unit};;;0"
+                number = str(int(value)) if unit or isinstance(value, int) else f"{value:g}"
+                yield f"'{name}{mark}'={number}{unit};;;0"
         if boot["seconds_to_ready"] is not None:
             yield f"'startup{mark}'={boot['seconds_to_ready']:g}s;;;0"
     for severity in ("error", "warning", "info"):

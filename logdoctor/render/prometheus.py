@@ -1,41 +1,49 @@
-"""The report as metrics, for the textfile collector of the node exporter."""
+"""The report as metrics for the node exporter's textfile collector; the names are those of `logdoctor metrics`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 Plain = Mapping[str, Any]
 
-_VERDICTS = ("healthy", "degraded", "failed", "incomplete", "unknown")
-_OUTCOMES = ("ready", "failed", "crashed", "stopped", "incomplete")
-_BOOT = ("input", "replica")
-_STARTUP = (
-    ("kv_tokens", "logdoctor_kv_cache_tokens", "Tokens that the KV cache holds (the smallest rank).", 1),
-    ("kv_blocks", "logdoctor_kv_cache_blocks", "Blocks of the KV cache (the smallest rank).", 1),
-    ("kv_available_gib", "logdoctor_kv_cache_bytes", "Memory of the KV cache (the smallest rank).", 1 << 30),
-    ("weights_gib", "logdoctor_weights_bytes", "Memory of the weights (the largest rank).", 1 << 30),
-    ("max_concurrency", "logdoctor_max_concurrency", "Requests of full length that fit into the KV cache at once.", 1),
+VERDICTS = ("healthy", "degraded", "failed", "incomplete", "unknown")
+OUTCOMES = ("ready", "failed", "crashed", "stopped", "incomplete")
+SEVERITIES = ("error", "warning", "info")
+PLACE = ("input", "replica")
+_SIZES = (
+    ("logdoctor_weights_bytes", "Memory that the weights take, per rank", "weights_gib", 1 << 30),
+    ("logdoctor_kv_cache_bytes", "Memory of the KV cache, per rank", "kv_available_gib", 1 << 30),
+    ("logdoctor_kv_cache_tokens", "Tokens that the KV cache holds", "kv_tokens", 1),
+    ("logdoctor_max_concurrency", "Full-length requests that fit at once", "max_concurrency", 1),
 )
 
 
+class _Report(Collector):
+    def __init__(self, report: Plain) -> None:
+        self._report = report
+
+    def collect(self) -> Iterator[Metric]:
+        yield from families(self._report)
+
+
 def render(report: Plain) -> str:
-    """Write the newest boots in the text format of Prometheus."""
+    """Write the newest starts in the text format of Prometheus."""
     registry = CollectorRegistry()
+    registry.register(_Report(report))
+    return generate_latest(registry).decode()
 
-    def gauge(name: str, about: str, labels: Sequence[str] = ()) -> Gauge:
-        return Gauge(name, about, labels, registry=registry)
 
-    verdict = gauge("logdoctor_verdict", "1 for what the servers are, in one word.", ("verdict",))
-    for word in _VERDICTS:
-        verdict.labels(word).set(word == report["verdict"])
-    _findings(report, gauge("logdoctor_findings", "Findings.", ("rule", "severity", *_BOOT)))
-    totals = gauge("logdoctor_findings_by_severity", "Findings in all, by severity.", ("severity",))
-    for severity in ("error", "warning", "info"):
-        totals.labels(severity).set(sum(f["severity"] == severity for f in report["findings"]))
-    gauge("logdoctor_rules_unjudged", "Rules that could not be judged for want of a line.").set(len(report["unjudged"]))
+def families(report: Plain) -> Iterator[Metric]:
+    """Turn a report into families of metrics. Sizes are in bytes, times in seconds."""
+    verdict = GaugeMetricFamily("logdoctor_verdict", "1 for what the servers are, in one word", labels=["verdict"])
+    for word in VERDICTS:
+        verdict.add_metric([word], float(word == report["verdict"]))
+    yield verdict
     newest: dict[tuple[str, str], Plain] = {}
     counts: dict[tuple[str, str], int] = {}
     for boot in report["boots"]:
@@ -43,50 +51,87 @@ def render(report: Plain) -> str:
         newest[key] = boot
         counts[key] = counts.get(key, 0) + 1
     if newest:
-        _boots(gauge, newest, counts)
+        yield from _starts(newest, counts)
+        yield from _sizes(newest)
+        yield from _times(newest)
+    yield from _findings(report, {(*key, boot["boot"]) for key, boot in newest.items()})
     if report["live"]:
-        up = gauge("logdoctor_live_healthy", "1 where the server that was asked is healthy.", ("url",))
+        healthy = GaugeMetricFamily("logdoctor_live_healthy", "1 where the server calls itself healthy", labels=["url"])
         for server in report["live"]:
-            up.labels(server["url"]).set(bool(server.get("healthy")))
-    return generate_latest(registry).decode()
+            healthy.add_metric([server["url"]], float(bool(server.get("healthy"))))
+        yield healthy
 
 
-def _boots(gauge: Any, newest: Mapping[tuple[str, str], Plain], counts: Mapping[tuple[str, str], int]) -> None:
-    started = gauge("logdoctor_boots", "Starts that the log holds.", _BOOT)
-    info = gauge("logdoctor_boot_info", "What the newest boot is.", (*_BOOT, "engine", "version", "model"))
-    outcome = gauge("logdoctor_boot_outcome", "1 for what became of the newest boot.", (*_BOOT, "outcome"))
-    cause = gauge("logdoctor_boot_cause", "1 for the root cause of the newest boot's failure.", (*_BOOT, "kind"))
+def _starts(newest: Mapping[tuple[str, str], Plain], counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+    starts = CounterMetricFamily("logdoctor_starts", "Starts that the log tells of", labels=PLACE)
+    outcome = GaugeMetricFamily(
+        "logdoctor_outcome", "1 for what became of the newest start", labels=[*PLACE, "outcome"]
+    )
+    info = GaugeMetricFamily(
+        "logdoctor_start_info",
+        "The newest start: always 1, what it says is in the labels",
+        labels=[*PLACE, "engine", "version", "model", "model_runner", "attention_backend", "phase"],
+    )
+    cause = GaugeMetricFamily("logdoctor_cause", "1 for why the newest start failed", labels=[*PLACE, "kind"])
     for key, boot in newest.items():
-        started.labels(*key).set(counts[key])
-        said = boot["startup"]
-        names = (str(said[name]["value"]) if said[name] else "" for name in ("version", "model"))
-        info.labels(*key, boot["engine"], *names).set(1)
-        for word in _OUTCOMES:
-            outcome.labels(*key, word).set(word == boot["outcome"])
+        starts.add_metric(key, counts[key])
+        for word in OUTCOMES:
+            outcome.add_metric([*key, word], float(word == boot["outcome"]))
+        values = _texts(boot["startup"], ("version", "model", "model_runner", "attention_backend"))
+        info.add_metric([*key, boot["engine"], *values, boot["last_phase"]], 1)
         if boot["cause"]:
-            cause.labels(*key, boot["cause"]["kind"]).set(1)
-    for name, metric, about, factor in _STARTUP:
-        given = {key: boot["startup"][name] for key, boot in newest.items() if boot["startup"][name] is not None}
-        if given:
-            one = gauge(metric, about, _BOOT)
-            for key, said in given.items():
-                one.labels(*key).set(said["value"] * factor)
-    if any(boot["timeline"] for boot in newest.values()):
-        phases = gauge("logdoctor_startup_phase_seconds", "What a phase of the start took.", (*_BOOT, "phase"))
-        for key, boot in newest.items():
-            for step in boot["timeline"]:
-                phases.labels(*key, step["phase"]).set(step["seconds"])
-    if any(boot["seconds_to_ready"] is not None for boot in newest.values()):
-        ready = gauge("logdoctor_startup_seconds", "From the first line to ready.", _BOOT)
-        for key, boot in newest.items():
-            if boot["seconds_to_ready"] is not None:
-                ready.labels(*key).set(boot["seconds_to_ready"])
+            cause.add_metric([*key, boot["cause"]["kind"]], 1)
+    yield starts
+    yield outcome
+    yield info
+    yield cause
 
 
-def _findings(report: Plain, gauge: Gauge) -> None:
-    counts: dict[tuple[str, str, str, str], int] = {}
-    for finding in report["findings"]:
-        key = (finding["rule"], finding["severity"], finding["input"], finding["replica"])
-        counts[key] = counts.get(key, 0) + 1
-    for key, count in counts.items():
-        gauge.labels(*key).set(count)
+def _texts(startup: Plain, names: Sequence[str]) -> list[str]:
+    return [str(startup[name]["value"]) if startup[name] else "" for name in names]
+
+
+def _sizes(newest: Mapping[tuple[str, str], Plain]) -> Iterator[Metric]:
+    for name, about, key, scale in _SIZES:
+        family = GaugeMetricFamily(name, about, labels=PLACE)
+        for place, boot in newest.items():
+            if boot["startup"][key] is not None:
+                family.add_metric(place, boot["startup"][key]["value"] * scale)
+        if family.samples:
+            yield family
+
+
+def _times(newest: Mapping[tuple[str, str], Plain]) -> Iterator[Metric]:
+    phases = GaugeMetricFamily(
+        "logdoctor_startup_phase_seconds", "What a phase of the newest start took", labels=[*PLACE, "phase"]
+    )
+    ready = GaugeMetricFamily("logdoctor_ready_seconds", "What the newest start took until it served", labels=PLACE)
+    for place, boot in newest.items():
+        for step in boot["timeline"]:
+            phases.add_metric([*place, step["phase"]], step["seconds"])
+        if boot["seconds_to_ready"] is not None:
+            ready.add_metric(place, boot["seconds_to_ready"])
+    yield from (family for family in (phases, ready) if family.samples)
+
+
+def _findings(report: Plain, current: set[tuple[Any, ...]]) -> Iterator[Metric]:
+    found = GaugeMetricFamily(
+        "logdoctor_finding", "How often a rule fires for the newest start", labels=[*PLACE, "rule", "severity"]
+    )
+    counts: dict[tuple[str, ...], int] = {}
+    for one in report["findings"]:
+        if not one["boot"] or (one["input"], one["replica"], one["boot"]) in current:
+            key = (one["input"], one["replica"], one["rule"], one["severity"])
+            counts[key] = counts.get(key, 0) + 1
+    for labels, count in counts.items():
+        found.add_metric(list(labels), count)
+    if counts:
+        yield found
+    total = GaugeMetricFamily("logdoctor_findings", "Findings on the newest starts", labels=["severity"])
+    for severity in SEVERITIES:
+        total.add_metric([severity], sum(count for key, count in counts.items() if key[3] == severity))
+    yield total
+    yield GaugeMetricFamily("logdoctor_rules_unjudged", "Rules that could not be judged", value=len(report["unjudged"]))
+    yield GaugeMetricFamily(
+        "logdoctor_troubles", "What kept the logs from being read as they should be", value=len(report["troubles"])
+    )
