@@ -5,12 +5,12 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
 from logdoctor.expression import Lookup, Missing
-from logdoctor.knowledge import Knowledge
+from logdoctor.knowledge import COMMON, Knowledge
 from logdoctor.model import PHASES, Boot, Evidence, Fact, Severity, Verdict
 from logdoctor.rule import LIVE, Clause, Let, Rule
 from logdoctor.startup import Said, Startup, covers, startup
@@ -176,24 +176,45 @@ class Scene:
         """Whether a line of this kind would stand in the log if there had been one."""
         if kind.startswith(LIVE):
             return kind in self.by_kind  # the question was asked and answered
+        if kind not in self._seeable:
+            self._seeable[kind] = self._could_be_seen(kind)
+        return self._seeable[kind]
+
+    def _could_be_seen(self, kind: str) -> bool:
         boot = self.boot
-        if not any(fact.kind == "start" for fact in boot.facts):
+        if not self._whole:
             return False
-        if not any(
-            fact.level in ("info", "") and fact.kind not in ("access", "http", "exception", "failure", "notice")
-            for fact in boot.facts
-        ):
-            return False
-        patterns = [p for p in self.knowledge.patterns if p.fact == kind and p.engine in (boot.engine, "common")]
         version = self.startup.version
-        if version is not None:
-            able = [p for p in patterns if not p.versions or covers(p.versions, str(version.value))]
-            patterns = able or patterns
-        if not patterns:
+        needed = _earliest(self.knowledge, kind, boot.engine, str(version.value) if version is not None else "")
+        if needed is None:
             return False
         reached = PHASES.index(boot.last_phase) if boot.last_phase else -1
-        needed = min(PHASES.index(p.phase) if p.phase else 0 for p in patterns)
         return reached > needed or boot.ready is not None
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether the log shows the start, and at a level that shows what a start says."""
+        return any(fact.kind == "start" for fact in self.boot.facts) and any(
+            fact.level in ("info", "") and fact.kind not in _LEVELLESS for fact in self.boot.facts
+        )
+
+    @cached_property
+    def _seeable(self) -> dict[str, bool]:
+        return {}
+
+
+_LEVELLESS = frozenset(("access", "http", "exception", "failure", "notice"))
+"""Kinds that lines without a level give, whatever level the engine logs at."""
+
+
+@cache
+def _earliest(knowledge: Knowledge, kind: str, engine: str, version: str) -> int | None:
+    """The first phase in which a release of an engine says something of this kind; None where none does."""
+    patterns = [p for p in knowledge.patterns if p.fact == kind and p.engine in (engine, COMMON)]
+    if version:
+        able = [p for p in patterns if not p.versions or covers(p.versions, version)]
+        patterns = able or patterns
+    return min((PHASES.index(p.phase) if p.phase else 0 for p in patterns), default=None)
 
 
 def judge(

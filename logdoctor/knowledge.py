@@ -214,7 +214,7 @@ class Engine:
     settings: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Knowledge:
     """All that is known, from every engine's folder."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from logdoctor.knowledge import Engine
@@ -210,6 +211,7 @@ def _why_missing(
     return "no line of this log says it"
 
 
+@lru_cache(maxsize=4096)
 def covers(specifier: str, version: str) -> bool:
     """Tell whether a version is in a range; a development build counts as the release that it leads to."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
