@@ -144,6 +144,7 @@ def by_clock(streams: Sequence[Iterator[Fact]]) -> Iterator[Fact]:
 
 
 def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -> Boot | None:
+    """Judge a life: its engine, its course, its cause; None where no engine speaks in it."""
     engine = engine_of(life, knowledge.engines)
     if not engine:
         return None

@@ -60,7 +60,7 @@ def _meant(argument: str, troubles: list[Trouble]) -> Iterator[str]:
             )
         yield from (str(p) for p in logs)
     elif not path.exists() and any(c in argument for c in "*?["):
-        matched = sorted(glob.glob(argument, recursive=True))
+        matched = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
         if not matched:
             troubles.append(Trouble(argument, "matches no file"))
         yield from (m for m in matched if not Path(m).is_dir())

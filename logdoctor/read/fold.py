@@ -12,11 +12,11 @@ from typing import Any
 from logdoctor.knowledge import Kind, Pattern
 from logdoctor.read.extract import scale, typed
 
-FEW = 48
+FEW = 64
 """Lines of one pattern in a block that become a fact each; more are put together."""
 BEHIND = 64
 """Bytes behind a periodic line's literal that its regex may need."""
-BUCKETS = 12
+BUCKETS = 6
 """Facts that many lines of one pattern in a block become."""
 
 

@@ -81,15 +81,16 @@ class Tail:
         self._mark = b""
         self._over = False
         self._named = name
-        self._between: list[Path] = []
+        self._next: list[tuple[BinaryIO, Path]] = []
         self._unfinished = Unfinished()
         self._open(self._path)
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        for file in (self._file, *(file for file, _ in self._next)):
+            if file is not None:
+                file.close()
+        self._file, self._next = None, []
 
     @property
     def partial(self) -> bytes:
@@ -123,18 +124,14 @@ class Tail:
     def turn(self) -> tuple[str, bool]:
         was = self._named
         self._over = False
-        if self._file is not None and not self._between and self._is_mine(self._path):
+        if self._next:
+            self._take(*self._next.pop(0))
+        elif self._file is not None and self._is_mine(self._path):
             # Truncated in place: the same file from its beginning.
             self._at, self._mark = _first_data(self._file.fileno()), b""
             self._named = str(self._path)
         else:
-            between, self._between = self._between, []
-            while between and not self._open(between[0]):
-                between.pop(0)
-            if between:
-                self._between = between[1:]
-            else:
-                self._open(self._path)
+            self._open(self._path)
         self._unfinished = Unfinished()
         return was, True
 
@@ -144,20 +141,18 @@ class Tail:
         self._unfinished.feed(data)
         return data
 
-    def _open(self, path: Path) -> bool:
-        try:
-            file = path.open("rb", buffering=0)
-        except FileNotFoundError:
-            return False
+    def _open(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._take(path.open("rb", buffering=0), path)
+
+    def _take(self, file: BinaryIO, path: Path) -> None:
         if self._file is not None:
             self._file.close()
         self._file = file
-        stat = os.fstat(file.fileno())
-        self._identity = (stat.st_dev, stat.st_ino)
+        self._identity = _identity(os.fstat(file.fileno()))
         self._at, self._mark = 0, b""
         self.exists = True
         self._named = str(path)
-        return True
 
     def _same(self, handle: int) -> bool:
         """Whether what stands before the place that was read up to is still what was read."""
@@ -168,36 +163,48 @@ class Tail:
             stat = path.stat()
         except OSError:
             return False
-        return (stat.st_dev, stat.st_ino) == self._identity
+        return _identity(stat) == self._identity
 
     def _replaced(self, mine: os.stat_result) -> bytes | None:
         """See whether the writer has gone on to another file of the same name."""
-        if self._between or Path(self._named) != self._path:
+        if self._next:
             self._over = True  # a part between two rotations: it does not grow any more
             return None
         try:
-            other = self._path.stat()
+            other = self._path.open("rb", buffering=0)
         except OSError:
             return b""
+        stat = os.fstat(other.fileno())
         # An empty new file proves nothing: the writer may still hold the old one.
-        if (other.st_dev, other.st_ino) == self._identity or other.st_size == 0:
+        if _identity(stat) == self._identity or stat.st_size == 0:
+            other.close()
             return b""
         assert self._file is not None
         data = os.pread(self._file.fileno(), self._chunk, self._at)
         if data:
+            other.close()
             return self._took(data)  # its last words before it let go
-        known = {self._identity, (other.st_dev, other.st_ino)}
-        later = []
-        for path, stat in self._siblings():
-            identity = (stat.st_dev, stat.st_ino)
-            if identity == self._identity:
-                self._named = str(path)
-            elif identity not in known and stat.st_mtime_ns > mine.st_mtime_ns and path.suffix not in _PACKED:
-                known.add(identity)
-                later.append((stat.st_mtime_ns, path))
-        self._between = [path for _, path in sorted(later)]
-        if self._named == str(self._path):
-            self._named = f"{self._path} (rotated away)"
+        # Files that came and went since the last look; opened now, since their names move on.
+        known = {self._identity, _identity(stat)}
+        later: list[tuple[int, BinaryIO, Path]] = []
+        self._named = f"{self._path} (rotated away)"
+        for path, _ in self._siblings():
+            with contextlib.suppress(OSError):
+                file = path.open("rb", buffering=0)
+                found = os.fstat(file.fileno())
+                if _identity(found) == self._identity:
+                    self._named = str(path)
+                elif (
+                    _identity(found) not in known
+                    and found.st_mtime_ns > mine.st_mtime_ns
+                    and path.suffix not in _PACKED
+                ):
+                    known.add(_identity(found))
+                    later.append((found.st_mtime_ns, file, path))
+                    continue
+                file.close()
+        later.sort(key=lambda one: one[0])
+        self._next = [*((file, path) for _, file, path in later), (other, self._path)]
         self._over = True
         return None
 
@@ -244,6 +251,10 @@ class Tail:
                 continue
             with contextlib.suppress(OSError):
                 yield path, path.stat()
+
+
+def _identity(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_dev, stat.st_ino
 
 
 def _first_data(handle: int) -> int:

@@ -11,8 +11,8 @@ from typing import BinaryIO, Protocol
 
 from logdoctor.model import Trouble
 
-CHUNK = 256 * 1024
-"""Bytes that are read at a time: small enough for the cache, large enough to forget the call."""
+CHUNK = 512 * 1024
+"""Bytes that are read at a time: small enough for the cache, large enough that the work per block is little."""
 
 STDIN = "-"
 
