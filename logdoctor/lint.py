@@ -11,11 +11,11 @@ from typing import Any
 from logdoctor.check import read_text
 from logdoctor.judge import judge
 from logdoctor.knowledge import Benign, Envelope, Failure, Knowledge, KnowledgeError, Pattern, inspect
-from logdoctor.regexes import compiled
 from logdoctor.model import PHASES, Evidence, Fact
 from logdoctor.read.extract import facts_of, hears
 from logdoctor.read.peel import Peeler
 from logdoctor.read.reader import Index
+from logdoctor.regexes import compiled
 from logdoctor.rule import Rule, RuleTest, load_rules
 from logdoctor.rule import folder as rule_folder
 

@@ -204,12 +204,14 @@ _ALONE = re.compile(
     rf"(?i)(?<![\w-])-{{0,2}}(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?\s*"
     rf"(?:(?:=>|:=|[:=])\s*(?:{_WRAP})*(?P<open>[\[({{]?)\s*[|>]?[-+]?|(?<=\w)\s*\\|['\"],)\s*$"
 )
+_CLOSING = re.compile(r"[\])}]\s*[,;]?\s*$")
 _NAME_ALONE = re.compile(
     rf"(?i)\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?:{_NAME}|{_VARIABLE})(?:{_QUOTE})?,?\s*$"
 )
 _VALUE_LINE = re.compile(rf"(?i)(?P<head>\bvalue(?:{_QUOTE})?\s*[:=]\s*)(?P<value>\S.*)$")
 _STRINGS = re.compile(r"""\\*"(?:[^"\\]|\\.)*"?|\\*'(?:[^'\\]|\\.)*'?""")
 _LAST = re.compile(r"(?P<head>(?:^|.*[\s|]))(?P<value>[^\s,]{4,})(?P<tail>,?\s*\\?\s*)$")
+_ONLY_STRING = re.compile(r"""\s*\\*(['"])[^'"]{4,}\1,?\s*""")
 LOOK_BACK = 60
 """Lines before an excerpt that may decide what in it is secret: a private key has that many."""
 
@@ -228,7 +230,7 @@ def masked_lines(lines: Iterable[str]) -> Iterator[str]:
             state = ""
         elif state and text.strip():
             hidden = _value_of(hidden)
-            if state == "value" or any(end in text for end in "])}"):
+            if state == "value" or _CLOSING.search(text):
                 state = ""
         left -= 1
         if left <= 0 and state != "pem":
@@ -265,6 +267,35 @@ def visible(text: str) -> str:
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+
+
+def safe_part(part: str, whole: str) -> str:
+    """What may be shown of a piece of a line: its name may stand in another piece of the same line."""
+    shown = masked(part)
+    if part == whole or not _GATE.search(whole):
+        return visible(shown)
+    if _ONLY_STRING.fullmatch(shown):
+        return f'"{HIDDEN}"'  # a line of a structure that was spread over lines inside one record
+    for value in sorted(_values(whole), key=len, reverse=True):
+        shown = shown.replace(value, HIDDEN)
+    return visible(shown)
+
+
+def _values(text: str) -> set[str]:
+    """The secrets of a line, as far as they are long enough to be told from ordinary words."""
+    found: set[str] = set()
+
+    def gather(match: re.Match[str]) -> str:
+        hidden = _hide(match)
+        if hidden != match[0]:
+            found.update(
+                piece for piece in re.split(r"""\\*['"]|\s*,\s*|[\[\](){}]""", match["value"]) if len(piece) >= 6
+            )
+        return hidden
+
+    for pattern in _PATTERNS:
+        text = pattern.sub(gather, text)
+    return found - {HIDDEN}
 
 
 def safe(text: str) -> str:

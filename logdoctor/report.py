@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Knowledge
-from logdoctor.mask import safe, secrets_in, without
+from logdoctor.mask import safe, safe_part, secrets_in, without
 from logdoctor.model import Boot, Cause, Evidence, Input, Notice, Trouble, Verdict
 from logdoctor.startup import Said, Startup, startup
 from logdoctor.version import __version__
@@ -137,7 +137,12 @@ def verdict_of(boots: Sequence[Boot], findings: Sequence[Mapping[str, Any]]) -> 
 
 def evidence(one: Evidence) -> Plain:
     """A line as the report shows it."""
-    return {"input": safe(one.source), "line": one.line, "text": safe(one.text), "said": safe(one.said or one.text)}
+    return {
+        "input": safe(one.source),
+        "line": one.line,
+        "text": safe(one.text),
+        "said": safe_part(one.said or one.text, one.text),
+    }
 
 
 def _said(said: Said | None) -> Plain | None:
@@ -310,7 +315,12 @@ def _warnings(notices: Sequence[Notice]) -> Plain:
     return {
         "benign": sum(n.count for n in notices if n.known),
         "unknown": [
-            {"level": n.level, "text": safe(n.text)[:500], "count": n.count, "line": n.evidence.line}
+            {
+                "level": n.level,
+                "text": safe_part(n.text, n.evidence.text)[:500],
+                "count": n.count,
+                "line": n.evidence.line,
+            }
             for n in unknown[:UNKNOWN_NOTICES]
         ],
         "unknown_total": len(unknown),

@@ -170,6 +170,8 @@ class Tail:
         if self._next:
             self._over = True  # a part between two rotations: it does not grow any more
             return None
+        if self._is_mine(self._path):
+            return b""
         try:
             other = self._path.open("rb", buffering=0)
         except OSError:
@@ -211,13 +213,21 @@ class Tail:
     def _rewritten(self) -> bytes | None:
         """Truncated: what was written after the last look may stand in the copy that was made before."""
         self._over = True
+        later: list[tuple[BinaryIO, Path]] = []
         for path, _ in sorted(self._siblings(), key=lambda one: -one[1].st_mtime_ns):
             rest = self._rest_of(path)
             if rest is not None:
                 self._named = str(path)
+                if later:  # copies that were made and truncated since, then the file itself from its beginning
+                    self._next = [*reversed(later), (self._path.open("rb", buffering=0), self._path)]
                 if rest:
                     self._unfinished.feed(rest)
                 return rest or None
+            if path.suffix not in _PACKED:
+                with contextlib.suppress(OSError):
+                    later.append((path.open("rb", buffering=0), path))
+        for file, _ in later:
+            file.close()
         self._named = f"{self._path} (truncated)"
         return None
 

@@ -15,6 +15,7 @@ def render(report: Mapping[str, Any]) -> str:
 
 def data(text: str) -> str:
     """A text as a command's message (actions/toolkit, command.ts: escapeData)."""
+    text = text.replace("##[", "# #[").replace("##vso[", "# #vso[")  # older commands stand anywhere in a line
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -1,0 +1,78 @@
+"""Lines of an input as any output may show them: masked as a whole, since a secret may stand below its name."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from logdoctor.mask import LOOK_BACK, masked_lines, visible, without
+from logdoctor.read import blocks
+from logdoctor.read.blocks import Block
+from logdoctor.read.source import Stream
+
+WIDTH = 2_000
+"""Characters that are shown of a line."""
+
+Numbered = tuple[int, str]
+
+
+def excerpt(
+    name: str, ranges: Iterable[tuple[int, int]], head: int = 0, tail: int = 0, secrets: Collection[str] = ()
+) -> list[Numbered]:
+    """Give lines of a file by number: these ranges, the first `head` and the last `tail` lines. Raises OSError."""
+    wanted = _merged([*ranges, *([(1, head)] if head else [])])
+    found: dict[int, str] = {}
+    recent: deque[Block] = deque()
+    kept = 0
+    last = 0
+    for block in blocks.cut(Stream(name).chunks()):
+        count = _count(block)
+        last = block.first + count - 1
+        if any(first - LOOK_BACK <= last and end >= block.first for first, end in wanted):
+            _take(block, [(first - LOOK_BACK, end) for first, end in wanted], found)
+        recent.append(block)
+        kept += count
+        while recent and kept - _count(recent[0]) >= tail + LOOK_BACK:
+            kept -= _count(recent.popleft())
+    if tail:
+        wanted = _merged([*wanted, (last - tail + 1, last)])
+        for block in recent:
+            _take(block, [(last - tail + 1 - LOOK_BACK, last)], found)
+    return [
+        (number, visible(without(text, secrets))[:WIDTH])
+        for number, text in _masked(found)
+        if any(first <= number <= end for first, end in wanted)
+    ]
+
+
+def _count(block: Block) -> int:
+    return block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for first, end in sorted((max(1, first), end) for first, end in ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        elif end >= first:
+            merged.append((first, end))
+    return merged
+
+
+def _take(block: Block, ranges: Sequence[tuple[int, int]], found: dict[int, str]) -> None:
+    raws = block.data.split(b"\n")
+    for first, end in ranges:
+        for index in range(max(0, first - block.first), min(len(raws), end - block.first + 1)):
+            if index == len(raws) - 1 and not raws[index]:
+                continue  # behind the last newline
+            found.setdefault(block.first + index, raws[index].decode("utf-8", "backslashreplace").rstrip("\r"))
+
+
+def _masked(found: dict[int, str]) -> Iterator[Numbered]:
+    """Mask run after run: only lines that follow each other belong together."""
+    numbers = sorted(found)
+    cuts = [0, *(at + 1 for at, (a, b) in enumerate(pairwise(numbers)) if b != a + 1), len(numbers)]
+    for begin, end in pairwise(cuts):
+        run = numbers[begin:end]
+        yield from zip(run, masked_lines(found[number] for number in run), strict=True)

@@ -1,0 +1,217 @@
+"""Secrets in every shape that logs have them in; and what only looks like one."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from conftest import FIXTURES
+
+from logdoctor.mask import HIDDEN, masked, masked_lines, safe, secret, secrets_in, visible, withheld, without
+
+# Each holds the word PLANTED (or is a shape of its own, below) where a secret would stand, and `keep` where none does.
+NAMED = [
+    "api_key='PLANTED1', model='keep'",
+    '"api_key": "PLANTED1", "model": "keep"',
+    '"api_key": "PLANTED \\"quoted\\" PLANTED", "model": "keep"',
+    r'{"log": "Args {\n  api_key: Some(\n        \"PLANTED1\",\n    ),\n    model_id: \"keep\"\n"}',
+    r'{\"api_key\": \"PLANTED1\nPLANTED2\", \"model\": \"keep\"}',
+    "api_key=['PLANTED1', 'PLANTED2'], model='keep'",
+    "Namespace(api_key=['PLANTED1'], model='keep')",
+    "--api-key PLANTED1 --model keep",
+    "--api-key=PLANTED1 --model keep",
+    "['vllm', 'serve', '--api-key', 'PLANTED1', '--model', 'keep']",
+    '["--hf-token", "PLANTED1", "--model", "keep"]',
+    'Args { api_key: Some("PLANTED1"), model_id: "keep" }',
+    "api_key=SecretStr('PLANTED1'), model='keep'",
+    "HF_TOKEN=PLANTED1,PLANTED2;PLANTED3 MODEL=keep",
+    "export OPENAI_API_KEY=PLANTED1",
+    "environ({'HF_TOKEN': 'PLANTED1', 'HOME': '/keep', 'AWS_SECRET_ACCESS_KEY': 'PLANTED/2+3='})",
+    "AWS_ACCESS_KEY_ID: PLANTED1 AWS_REGION: keep",
+    "PGPASSWORD=PLANTED1 psql keep",
+    "SENTRY_DSN=PLANTED1 keep",
+    '{"name": "HF_TOKEN", "value": "PLANTED1"}, {"name": "MODEL", "value": "keep"}',
+    "flag name='api_key', value='PLANTED1', origin='argument' keep",
+    "Authorization: Bearer PLANTED1 keep",
+    "authorization: Basic UExBTlRFRDE6UExBTlRFRA==",
+    "[(b'authorization', b'Bearer PLANTED1'), (b'host', b'keep')]",
+    '{"Authorization": "Bearer PLANTED1", "Accept": "keep"}',
+    "curl -H 'x-api-key: PLANTED1' http://192.0.2.1/keep",
+    "curl -u user:PLANTED1 http://192.0.2.1/keep",
+    "Cookie: session=PLANTED1; other=PLANTED2",
+    "Set-Cookie: id=PLANTED1",
+    '"GET /v1/models?api_key=PLANTED1&model=keep HTTP/1.1" 401',
+    '"GET /v1/models?key=PLANTED1 HTTP/1.1" 401 keep',
+    "https://s3.example/keep?X-Amz-Credential=PLANTED1&X-Amz-Signature=PLANTED2&X-Amz-Expires=60",
+    "https://acc.blob.example/keep?sv=1&sig=PLANTED1%3D",
+    "https://user:PLANTED1@hub.example/keep",
+    "postgresql://me:PLANT@ED1@db.example/keep",
+    "redis://:PLANTED1@cache.example:6379/0 keep",
+    "https://PLANTEDtoken0123456789@git.example/keep",
+    "Server=db;Password=PLANTED1;Timeout=keep",
+    "DefaultEndpointsProtocol=https;AccountName=keep;AccountKey=PLANTED1==;",
+    "ssl_keyfile='/keep.pem', ssl_keyfile_password='PLANTED1'",
+    "{'password': {'old': 'PLANTED1'}, 'model': 'keep'}",
+    "auth=('user', 'PLANTED1'), timeout='keep'",
+    "passphrase=\"PLANTED one two PLANTED\" keep",
+    "aws_session_token=PLANTED1 keep",
+    "client_secret: PLANTED1 keep",
+    "Invalid API key: PLANTED1",
+    "args.api_key = 'PLANTED1'  keep",
+    "kv_transfer_config.extra.access_token=PLANTED1 keep",
+    "java -Djavax.net.ssl.keyStorePassword=PLANTED1 keep",
+    "private_key: -----BEGIN RSA PRIVATE KEY-----\nPLANTED1\nPLANTED2\n-----END RSA PRIVATE KEY-----",
+    "{'token': 'PLANTED0123456789abcdef', 'model': 'keep'}",
+]  # fmt: skip
+_RANDOM = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+SHAPES = [
+    "hf_" + _RANDOM, "sk-" + _RANDOM, "sk-proj-" + _RANDOM, "sk-ant-api03-" + _RANDOM, "sk_live_" + _RANDOM,
+    "rk_test_" + _RANDOM, "whsec_" + _RANDOM, "nvapi-" + _RANDOM, "gsk_" + _RANDOM, "xai-" + _RANDOM, "pplx-" + _RANDOM,
+    "r8_" + _RANDOM, "AIza" + _RANDOM, "ya29." + _RANDOM, "GOCSPX-" + _RANDOM, "ghp_" + _RANDOM, "gho_" + _RANDOM,
+    "ghs_" + _RANDOM, "github_pat_" + _RANDOM, "glpat-" + _RANDOM, "gldt-" + _RANDOM, "xoxb-1234567890-" + _RANDOM,
+    "xapp-1-" + _RANDOM, "AKIA" + "ABCDEFGHIJ234567", "ASIA" + "ABCDEFGHIJ234567", "npm_" + _RANDOM, "pypi-" + _RANDOM,
+    "dckr_pat_" + _RANDOM, "SG." + _RANDOM + "." + _RANDOM, "key-" + "0123456789abcdef" * 2, "shpat_" + "0123456789abcdef" * 2,
+    "hvs." + _RANDOM, "dop_v1_" + "0123456789abcdef" * 4, "dapi" + "0123456789abcdef" * 2, "glsa_" + _RANDOM,
+    "lin_api_" + _RANDOM, "figd_" + _RANDOM, "1234567890:AA" + _RANDOM, "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+    "LTAI" + _RANDOM, "tgp_v1_" + _RANDOM, "hooks.slack.com/services/T0123/B0123/" + _RANDOM,
+]  # fmt: skip
+HARMLESS = [
+    "max_tokens=16, num_tokens=5, tokens: 58,816, max_num_batched_tokens=2048",
+    "GPU KV cache size: 58,816 tokens, Maximum concurrency for 40,960 tokens per request: 1.44x",
+    "tokenizer='acme/llama-test-8b', tokenizer_mode=auto, tokenizer_revision=None, skip_tokenizer_init=False",
+    "eos_token='</s>', bos_token=1, pad_token: '<pad>', stop_token_ids=[1, 2], image_token_id=7",
+    "key_value_heads=8, num_key_value_heads=8, cache_key=abc123def, TRITON_CACHE_KEY=0f1e2d3c",
+    "model='acme/task-secretary-8b', served_model_name=['sk-llama']",
+    "'hf_token': None, 'api_key': None, hf_token=True, api_key=[], hf_overrides={'a': 1}",
+    "unexpected token: 'end of print statement'",
+    "The Bearer token is checked on /v1 only; Basic authentication is off",
+    "Unable to locate credentials. You can configure credentials: none found",
+    "received signal, sig=15, signature: (self, x)",
+    "speculative_tokens: 3, access_tokens: 512",
+    "http://192.0.2.1:8000/v1/chat/completions?model=x&stream=true",
+    "argument --api-key: expected at least one argument",
+    "unrecognized: ['api_key', 'model']",
+    "ssh://git@git.example/acme/repo.git",
+    "secret_santa_model at /models/secrets-of-the-deep",
+    "Using default key value store, keys: 12",
+]
+
+
+@pytest.mark.parametrize("line", NAMED)
+def test_a_secret_beside_its_name_is_hidden_and_its_neighbours_stay(line: str) -> None:
+    """A value beside the name of a secret is masked in every notation; what stands around it is not."""
+    shown = safe(line)
+    assert "PLANTED" not in shown
+    assert "ED1" not in shown
+    assert "UExB" not in shown
+    assert HIDDEN in shown
+    assert line.count("keep") == shown.count("keep")
+
+
+@pytest.mark.parametrize("value", SHAPES, ids=lambda value: value[:12])
+@pytest.mark.parametrize("around", ["{}", "error at {} (x)", "'{}'", "/path/{}/x", "a={},b=1"])
+def test_a_key_of_a_known_vendor_is_hidden_wherever_it_stands(value: str, around: str) -> None:
+    """Keys that show by their shape whose they are need no name beside them."""
+    shown = safe(around.format(value))
+    assert _RANDOM not in shown
+    assert value[-12:] not in shown
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_what_only_sounds_like_a_secret_stays(line: str) -> None:
+    """Tokens of a tokenizer, keys of a cache, names of models and counts are not masked."""
+    assert safe(line) == line
+
+
+def test_masking_twice_changes_nothing() -> None:
+    """A masked line is masked for good."""
+    for line in [*NAMED, *SHAPES, *HARMLESS]:
+        assert safe(safe(line)) == safe(line)
+
+
+BLOCKS = {
+    "a structure of Rust, spread over lines": ("    api_key: Some(", '        "PLANTED1",', "    ),", "    keep: 1,"),
+    "with docker's times before": (
+        "2026-11-02T08:00:00Z     api_key: Some(",
+        '2026-11-02T08:00:00Z         "PLANTED1",',
+        "2026-11-02T08:00:00Z     ), keep",
+    ),
+    "a list in JSON": ('"api_keys": [', '  "PLANTED1",', '  "PLANTED2"', "],", '"keep": "keep"'),
+    "YAML below its name": ("password:", "  PLANTED1", "model: keep"),
+    "a block of YAML": ("api_key: |", "  PLANTED1", "model: keep"),
+    "an environment of Kubernetes": ("- name: HF_TOKEN", "  value: PLANTED1", "- name: MODEL", "  value: keep"),
+    "a command on several lines": ("vllm serve keep --api-key \\", "  PLANTED1 \\", "  --port 8000"),
+    "a private key": ("-----BEGIN PRIVATE KEY-----", "PLANTED1", "PLANTED2", "-----END PRIVATE KEY-----", "keep"),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_secret_below_its_name_is_hidden(name: str) -> None:
+    """Where lines are shown together, a name at the end of one hides the value on the next."""
+    lines = BLOCKS[name]
+    shown = list(masked_lines(lines))
+    assert len(shown) == len(lines)
+    assert "PLANTED" not in "\n".join(shown)
+    assert "\n".join(shown).count("keep") == "\n".join(lines).count("keep")
+
+
+def test_a_name_at_the_end_hides_no_log_line_behind_it() -> None:
+    """A sentence that ends in such a name costs the next record nothing."""
+    lines = [
+        "ERROR 11-02 08:00:00 [x.py:1] Wrong API key:",
+        "INFO 11-02 08:00:00 [core.py:77] Using max model len 8192",
+    ]
+    assert list(masked_lines(lines)) == lines
+
+
+def test_real_logs_lose_next_to_nothing() -> None:
+    """Of the recorded logs only a key in a query and the like is masked."""
+    lines = [line for path in sorted(FIXTURES.glob("*/*/server.log")) for line in _lines(path.read_bytes())]
+    changed = [line for line, shown in zip(lines, masked_lines(lines), strict=True) if line != shown]
+    assert len(lines) > 3000
+    assert len(changed) <= 20, changed
+    assert all(re.search(r"(?i)key|token|secret|passw", line) for line in changed)
+
+
+def _lines(data: bytes) -> Iterator[str]:
+    for raw in data.split(b"\n"):
+        yield raw.decode("utf-8", "backslashreplace")
+
+
+def test_a_setting_is_known_by_its_name() -> None:
+    """Where a name and a value come apart, as in a comparison, the name decides."""
+    for name in ("api_key", "hf_token", "ssl_keyfile_password", "VLLM_API_KEY", "kv_transfer.api_key", "admin-api-key"):
+        assert secret(name)
+        assert withheld(name, "PLANTED1") == HIDDEN
+    for name in ("tokenizer", "max_num_batched_tokens", "eos_token", "ssl_keyfile", "model", "cache_key"):
+        assert not secret(name)
+    assert withheld("api_key", None) == "None"
+    assert withheld("model", "acme/x") == "acme/x"
+
+
+def test_a_secret_that_a_setting_holds_is_hidden_everywhere() -> None:
+    """A key that was given as an argument is masked also where nothing beside it says that it is one."""
+    found = secrets_in([("api_key", ["token-abc123", "x"]), ("model", "acme/llama"), ("hf_token", "EMPTY")])
+    assert found == {"token-abc123"}
+    assert without({"a": ["asked with token-abc123"], "b": 1}, found) == {"a": [f"asked with {HIDDEN}"], "b": 1}
+
+
+def test_control_characters_are_shown_not_obeyed() -> None:
+    """No escape sequence, no change of direction, nothing invisible, half a character least of all."""
+    assert visible("a\x1b[31mb\x07c\td\u202ee\u200bf\ud800\U000e0041") == (
+        "a\\x1b[31mb\\x07c d\\u202ee\\u200bf\\ud800\\U000e0041"
+    )
+
+
+@pytest.mark.parametrize(
+    "piece", ["a_", "x-", "password ", "://", "'", '\\"', "curl ", "eyJ", "token=", "A_", "name=api_key,", "[(", "=" ]
+)  # fmt: skip
+def test_masking_is_fast_on_whatever_comes(piece: str) -> None:
+    """A line that was made to be slow is not: no regex goes back over it again and again."""
+    text = (piece * 2000)[:2000]
+    begin = time.process_time()
+    masked(text + "key")
+    list(masked_lines([text, text]))
+    assert time.process_time() - begin < 0.5
