@@ -14,6 +14,8 @@ import pytest
 from conftest import start
 from test_properties import BROKEN
 
+pytestmark = pytest.mark.flaky(reruns=2)  # real processes and clocks, on machines that others keep busy
+
 
 def run(*arguments: str, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run the program in a process of its own."""

@@ -20,6 +20,9 @@ from logdoctor.read.follow import Tail
 from logdoctor.report import report
 from logdoctor.rule import Rule
 
+pytestmark = pytest.mark.flaky(reruns=2)  # real processes and clocks, on machines that others keep busy
+
+
 Page = dict[str, list[tuple[dict[str, str], float]]]
 
 

@@ -37,6 +37,9 @@ from logdoctor.probe.transport import Answer
 from logdoctor.probe.wait import Phase, duration, wait_ready
 from logdoctor.rule import Rule, folder, load_rules
 
+pytestmark = pytest.mark.flaky(reruns=2)  # real processes and clocks, on machines that others keep busy
+
+
 QUICK = Options(timeout=1.0, completion_timeout=2.0)
 RECORDED = FIXTURES / "vllm-0.31.0"
 

@@ -28,6 +28,9 @@ from logdoctor.watch.session import Session
 from logdoctor.watch.status import Lines, Silent, sentence
 from logdoctor.watch.watcher import Options, Watcher
 
+pytestmark = pytest.mark.flaky(reruns=2)  # real processes and clocks, on machines that others keep busy
+
+
 QUICK = 0.002
 FRONT = "(APIServer pid=4100) INFO 11-02 08:01:00"
 STATS = (
