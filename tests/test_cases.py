@@ -91,6 +91,19 @@ def test_a_case_has_the_diagnosis_of_who_recorded_it(case: Path, told: Callable[
         assert boot["cause"]["said"][:40].encode() in lines[wanted["line"] - 1]
 
 
+def rules_wanted(case: Path) -> list[str]:
+    """The rules that must fire on a case, by the word of who recorded it."""
+    rules: list[str] = tomllib.loads((case / "origin.toml").read_text()).get("expect", {}).get("rules", [])
+    return rules
+
+
+@pytest.mark.parametrize("case", [*filter(rules_wanted, CASES)], ids=lambda p: str(p.relative_to(FIXTURES)))
+def test_a_bad_configuration_that_was_recorded_is_found(case: Path, told: Callable[[Path], dict[str, Any]]) -> None:
+    """Each rule that the case names fires on its log."""
+    fired = {finding["rule"] for finding in told(case)["findings"]}
+    assert not set(rules_wanted(case)) - fired
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda p: str(p.relative_to(FIXTURES)))
 def test_evidence_of_a_case_is_a_line_of_its_file(case: Path, told: Callable[[Path], dict[str, Any]]) -> None:
     """Every line number of a report shows, with sed, what the report quotes."""
