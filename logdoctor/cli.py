@@ -205,7 +205,7 @@ def check(
     files = _outputs(output, logs)
     from logdoctor.check import around, read
     from logdoctor.judge import judge
-    from logdoctor.report import newest
+    from logdoctor.report import newest, unmet
     from logdoctor.report import report as build
 
     knowledge = _knowledge()
@@ -233,6 +233,8 @@ def check(
         plain = command.attach(plain, asked, kept)
     if context:
         around(plain, context)
+    needs = {rule.name: rule.needs for rule in kept}
+    plain["unmet"] = unmet(plain, needs, {f"expect.{key}" for key in wanted.expect})
     plain["ignored"] = [{"rule": name, "reason": why} for name, why in wanted.ignore.items()]
     plain |= {"fail_on": fail_on.value, "allow_incomplete": allow_incomplete}
     _give(plain, files, format, verbose, no_color, quiet)
@@ -278,7 +280,26 @@ def _config(path: Path | None, rules: Sequence[Any], given: Mapping[str, Any], p
     }
     if pinned:
         flags["expect"].setdefault("version", pinned)
+    _check_version(flags["expect"].get("version"))
     return _file(path, rules).with_given(flags)
+
+
+def _check_version(wanted: str | None) -> None:
+    """Refuse an expected version that can be met by none: an unset variable of a pipeline is one."""
+    if wanted is None:
+        return
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        if wanted.strip()[:1] in tuple("<>=!~"):
+            SpecifierSet(wanted)
+        else:
+            Version(wanted)
+    except (InvalidSpecifier, InvalidVersion):
+        raise Stop(
+            f"the expected version {wanted!r} is neither a version nor a specifier such as '>=0.31,<0.32'"
+        ) from None
 
 
 def _file(path: Path | None, rules: Sequence[Any]) -> Any:
@@ -494,6 +515,8 @@ def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> in
     """The exit status that a report asks for."""
     if plain["verdict"] == "failed" or (plain["verdict"] == "incomplete" and not allow_incomplete):
         return 1
+    if fail_on != FailOn.never.value and plain.get("unmet"):
+        return 1
     current: dict[tuple[str, str], int] = {}
     for boot in plain["boots"]:
         current[(boot["input"], boot["replica"])] = boot["boot"]
@@ -595,7 +618,7 @@ def facts(
         for fact in reader.facts():
             if kind and fact.kind != kind:
                 continue
-            fields = ", ".join(f"{key}={value!r}" for key, value in fact.fields.items() if value not in ("", (), False))
+            fields = ", ".join(f"{key}={value!r}" for key, value in fact.fields.items() if value not in ("", ()))
             who = f" [{fact.speaker.process}]" if fact.speaker.process else ""
             _write(safe(f"{fact.evidence.line}: {fact.kind}{who} {fields}  ({fact.by})"))
     except BrokenPipeError:
@@ -1018,6 +1041,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("logdoctor: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except PermissionError as error:
+        print(f"logdoctor: {error.filename}: may not be read by this user", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         # Whoever read the output has seen enough; keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -1026,4 +1052,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """Run as the installed program."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
     sys.exit(run())

@@ -315,7 +315,7 @@ def _same_version(one: str, other: str) -> bool:
         return False
     if left.local and right.local:
         return left == right
-    return left.public == right.public
+    return Version(left.public) == Version(right.public)
 
 
 def iter_names(expression: Expression) -> Iterator[str]:

@@ -50,6 +50,9 @@ def _meant(argument: str, troubles: list[Trouble]) -> Iterator[str]:
     if argument == STDIN:
         yield argument
         return
+    if not argument.strip():
+        troubles.append(Trouble("''", "is an empty name, not a log"))
+        return
     path = Path(argument)
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.is_file())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Knowledge
@@ -101,6 +101,21 @@ def _clear(verdicts: Sequence[Verdict]) -> list[Plain]:
     return [
         {"input": source, "replica": replica, "boot": boot, "rules": list(rules)}
         for (source, replica, boot), rules in scopes.items()
+    ]
+
+
+def unmet(plain: Mapping[str, Any], needs: Mapping[str, Collection[str]], given: Collection[str]) -> list[Plain]:
+    """What was expected of the newest boots and could not be judged: the log does not say it.
+
+    `needs` are the names that each rule reads, `given` the expectations that were given, as `expect.version`.
+    """
+    current = {boot["replica"]: boot["boot"] for boot in plain["boots"]}
+    return [
+        one
+        for one in plain["unjudged"]
+        if any(name in given for name in needs.get(one["rule"], ()))
+        and not any(name.startswith("expect.") for name in one["missing"])
+        and current.get(one["replica"], one["boot"]) == one["boot"]
     ]
 
 

@@ -202,3 +202,21 @@ def test_own_rules_are_judged_beside_the_others(tmp_path: Path) -> None:
     lint = run("lint", str(pack))
     assert lint.returncode == 2
     assert b"has no test that is expected to be 'fires'" in lint.stdout
+
+
+@pytest.mark.parametrize("version", ["", "banana", ">=banana", ">=0.31,<"])
+def test_an_expected_version_that_is_none_is_refused(tmp_path: Path, version: str) -> None:
+    """An unset variable or a typing error is exit status 2, not an expectation that nothing meets."""
+    log = tmp_path / "x.log"
+    log.write_text(start())
+    assert run("check", str(log), "--expect-version", version).returncode == 2
+
+
+def test_an_expectation_that_the_log_says_nothing_of_is_no_success(tmp_path: Path) -> None:
+    """What was expected and cannot be judged is shown on the card, and the exit status is 1."""
+    log = tmp_path / "x.log"
+    log.write_text("".join(line + "\n" for line in start().splitlines() if "attention backend" not in line))
+    done = run("check", str(log), "--expect-attention-backend", "FLASH_ATTN")
+    assert done.returncode == 1
+    assert b"attention-backend-differs-from-expected cannot be judged" in done.stdout
+    assert run("check", str(log), "--expect-version", "0.31").returncode == 0

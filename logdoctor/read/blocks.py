@@ -45,6 +45,8 @@ def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
     for chunk in chunks:
         if octal is None:
             octal = b"#033" in chunk  # syslog writes all of a log so, or nothing
+        if not chunk:
+            continue  # a decoder had nothing left
         end = chunk.rfind(b"\n")
         if end < 0:
             if held < LONGEST_LINE:
@@ -150,4 +152,4 @@ def _undo(block: Block, doubled: bool, widths: frozenset[int], begins: Callable[
             kept.append(line)
             numbers.append(number)
         open_end = len(text) in widths
-    return Block(b"\n".join(kept) + b"\n", block.first, tuple(numbers))
+    return Block(b"".join(line + b"\n" for line in kept), block.first, tuple(numbers))

@@ -63,6 +63,11 @@ def rows(report: Plain, width: int = WIDTH, verbose: bool = False) -> Iterator[R
         yield [("UNKNOWN", "bold yellow"), ("  no log of an engine that logdoctor knows was found", "")]
         for given in report["inputs"]:
             yield from _wrapped(f"{given['name']}: {given['lines']:,} lines, {given['bytes']:,} bytes", "  ", width)
+    for one in report.get("unmet", ()):
+        missing = ", ".join(one["missing"])
+        yield from _wrapped(
+            f"{one['rule']} cannot be judged: the log does not say {missing}", "  unknown ", width, "yellow"
+        )
     if verbose and report["unjudged"]:
         yield []
         yield [("  not judged", "bold")]

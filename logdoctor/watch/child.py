@@ -50,7 +50,7 @@ class Child:
         self.label = str(log) if log is not None else f"output of {Path(command[0]).name}"
         self.line_open = False
         """Whether what was passed to standard error ends in the middle of a line."""
-        self._log: BinaryIO | None = log.open("wb", buffering=0) if log is not None else None
+        self._log: BinaryIO | None = log.open("ab", buffering=0) if log is not None else None
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._last = time.monotonic()
