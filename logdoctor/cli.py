@@ -257,6 +257,8 @@ def _rules(knowledge: Any, packs: Sequence[Path] | None, select: Sequence[str], 
 
     rules = [*load()[1], *(load_rules(packs, knowledge.kinds) if packs else ())]
     known = [rule.name for rule in rules]
+    for name in sorted({one for one in known if known.count(one) > 1}):
+        raise Stop(f"the name {name} is that of a rule that comes with logdoctor; give your own another")
     for name in (*select, *ignore):
         if name not in known:
             raise Stop(f"there is no rule {name!r}{_suggestion(name, known)}")
@@ -330,7 +332,10 @@ def _baseline(path: Path | None, knowledge: Any) -> Any:
     """The newest boot of a good log."""
     if path is None:
         return None
-    return _newest_boot(str(path), knowledge)
+    boot = _newest_boot(str(path), knowledge)
+    if boot.outcome not in ("ready", "stopped"):
+        raise Stop(f"{path}: this start is {boot.outcome}; a baseline is a start that became ready")
+    return boot
 
 
 def _newest_boot(name: str, knowledge: Any) -> Any:

@@ -227,6 +227,8 @@ def _facts(boot: Plain, width: int, verbose: bool) -> Iterator[Row]:
                 else "; all alike)"
             )
         place = f"line {one['line']}"
+        if one["input"] != boot["input"]:  # the parts of one log, or its two streams
+            place = f"{one['input'].rpartition('/')[2]}:{one['line']}"
         room = width - len(head) - len(place) - 2
         pieces = textwrap.wrap(text, max(20, room), break_on_hyphens=False) or [""]
         yield [
