@@ -836,7 +836,7 @@ def watch(
 @app.command(
     name="run",
     context_settings={"allow_interspersed_args": False},
-    epilog="Example: logdoctor run --log server.log -- vllm serve MODEL --max-model-len 8192",
+    epilog="Example: logdoctor run --log server.log -- COMMAND --max-model-len 8192",
 )
 def run_command(
     command: Annotated[list[str], typer.Argument(help="The command, behind --.", show_default=False)],

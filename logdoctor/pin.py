@@ -55,7 +55,7 @@ def _found(name: str, text: str, packages: Collection[str], images: Collection[s
     for line in text.splitlines():
         yield from _image(line, images)
         yield from _requirement(line.strip(), packages)
-        # RUN pip install vllm==0.31.0
+        # RUN pip install NAME==VERSION
         if "pip install" in line or "uv add" in line or "uv pip" in line:
             for word in re.split(r"[\s\"']+", line.split("install", 1)[-1]):
                 yield from _requirement(word, packages)

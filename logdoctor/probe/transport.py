@@ -143,16 +143,8 @@ class _Plain(HTTPConnection):
         super().send(data)
 
 
-class _Secure(HTTPSConnection):
+class _Secure(_Plain, HTTPSConnection):
     """The same over TLS."""
-
-    def connect(self) -> None:
-        super().connect()
-        _held(self.sock)
-
-    def send(self, data: Any) -> None:
-        _held(self.sock)
-        super().send(data)
 
 
 class _PlainPool(HTTPConnectionPool):

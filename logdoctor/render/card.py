@@ -21,7 +21,7 @@ _MEANS = {
     "crashed": "was ready, then died",
     "incomplete": "the log ends before the server is ready",
 }
-_LABELS = (
+LABELS = (
     ("version", "version"),
     ("model", "model"),
     ("model_runner", "model runner"),
@@ -205,7 +205,7 @@ def _silence(silence: Plain, width: int) -> Iterator[Row]:
 
 def _facts(boot: Plain, width: int, verbose: bool) -> Iterator[Row]:
     startup = boot["startup"]
-    for key, label in _LABELS:
+    for key, label in LABELS:
         one = startup[key]
         head = f"  {label:<18} "
         if key == "kv_tokens":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logdoctor.render import chart
+from logdoctor.render.card import LABELS
 
 Plain = Mapping[str, Any]
 
@@ -28,16 +29,7 @@ _OUTCOME = {
     "crashed": "was ready, then died",
     "incomplete": "the log ends before it is ready",
 }
-_FACTS = (
-    ("version", "version"),
-    ("model", "model"),
-    ("model_runner", "model runner"),
-    ("attention_backend", "attention backend"),
-    ("weights_gib", "weights"),
-    ("kv_available_gib", "KV-cache memory"),
-    ("kv_tokens", "KV cache"),
-    ("max_concurrency", "full-length requests at once"),
-)
+_FACTS = (*LABELS, ("max_concurrency", "full-length requests at once"))
 _MEMORY = (
     ("weights_gib", "weights", "c1"),
     ("activation_gib", "activations", "c2"),

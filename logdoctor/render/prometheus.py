@@ -1,4 +1,4 @@
-"""The report as metrics for the node exporter's textfile collector; the names are those of `logdoctor metrics`."""
+"""The report as metrics: for the node exporter's textfile collector, and for `logdoctor metrics`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from logdoctor.mask import safe
 
 Plain = Mapping[str, Any]
 
@@ -45,24 +47,20 @@ def families(report: Plain) -> Iterator[Metric]:
         verdict.add_metric([word], float(word == report["verdict"]))
     yield verdict
     newest: dict[tuple[str, str], Plain] = {}
-    counts: dict[tuple[str, str], int] = {}
     for boot in report["boots"]:
-        key = (boot["input"], boot["replica"])
-        newest[key] = boot
-        counts[key] = counts.get(key, 0) + 1
+        newest[boot["input"], boot["replica"]] = boot
     if newest:
-        yield from _starts(newest, counts)
+        yield from _starts(newest)
         yield from _sizes(newest)
         yield from _times(newest)
     yield from _findings(report, {(*key, boot["boot"]) for key, boot in newest.items()})
+    if newest:
+        yield from _incidents(newest)
     if report["live"]:
-        healthy = GaugeMetricFamily("logdoctor_live_healthy", "1 where the server calls itself healthy", labels=["url"])
-        for server in report["live"]:
-            healthy.add_metric([server["url"]], float(bool(server.get("healthy"))))
-        yield healthy
+        yield from _live(report["live"])
 
 
-def _starts(newest: Mapping[tuple[str, str], Plain], counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+def _starts(newest: Mapping[tuple[str, str], Plain]) -> Iterator[Metric]:
     starts = CounterMetricFamily("logdoctor_starts", "Starts that the log tells of", labels=PLACE)
     outcome = GaugeMetricFamily(
         "logdoctor_outcome", "1 for what became of the newest start", labels=[*PLACE, "outcome"]
@@ -74,7 +72,8 @@ def _starts(newest: Mapping[tuple[str, str], Plain], counts: Mapping[tuple[str, 
     )
     cause = GaugeMetricFamily("logdoctor_cause", "1 for why the newest start failed", labels=[*PLACE, "kind"])
     for key, boot in newest.items():
-        starts.add_metric(key, counts[key])
+        # A report keeps only the newest starts; the number of the last one counts them all.
+        starts.add_metric(key, boot["boot"])
         for word in OUTCOMES:
             outcome.add_metric([*key, word], float(word == boot["outcome"]))
         values = _texts(boot["startup"], ("version", "model", "model_runner", "attention_backend"))
@@ -135,3 +134,25 @@ def _findings(report: Plain, current: set[tuple[Any, ...]]) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "logdoctor_troubles", "What kept the logs from being read as they should be", value=len(report["troubles"])
     )
+
+
+def _incidents(newest: Mapping[tuple[str, str], Plain]) -> Iterator[Metric]:
+    family = GaugeMetricFamily(
+        "logdoctor_incidents", "What went wrong while the newest start went on", labels=[*PLACE, "kind"]
+    )
+    for place, boot in newest.items():
+        for one in boot["incidents"]:
+            family.add_metric([*place, one["kind"]], one["count"])
+    if family.samples:
+        yield family
+
+
+def _live(servers: Sequence[Plain]) -> Iterator[Metric]:
+    for name, about, key in (
+        ("logdoctor_live_reachable", "1 where the server answers", "reachable"),
+        ("logdoctor_live_healthy", "1 where the server calls itself healthy", "healthy"),
+    ):
+        family = GaugeMetricFamily(name, about, labels=["url"])
+        for server in servers:
+            family.add_metric([safe(str(server["url"]))], float(bool(server.get(key))))
+        yield family
