@@ -41,6 +41,7 @@ class Life:
     ready: bool = False
     broken: bool = False
     over: int = 0
+    over_in: str = ""
     dropped: int = 0
     began: float | None = None
     ended: float | None = None
@@ -108,30 +109,37 @@ class Boots:
         self._current: dict[str, Life] = {}
         self.lives: list[Life] = []
         self._counts: dict[str, int] = {}
+        self._parts: dict[str, int] = {}
 
     def add(self, fact: Fact) -> None:
         """Put a fact into the life that it belongs to."""
+        self._parts.setdefault(fact.evidence.source, len(self._parts))
         replica = self._replica(fact)
         life = self._current.get(replica)
         if life is None:
             life = self._begin(replica, fact, 1 if not self.lives else fact.evidence.line)
         elif fact.kind == "start" and self._another(life, fact):
-            first = life.over + 1 if life.over else fact.evidence.line
+            # The end may lie in an earlier part of the log, whose lines are counted from 1 too.
+            here = life.over_in == fact.evidence.source
+            first = life.over + 1 if life.over and here else fact.evidence.line
             waiting = []
             if life.over:
                 # What was said after the end is the next start's preamble.
-                waiting = [
-                    f for f in life.facts if f.evidence.line > life.over and f.kind not in ("failure", "exception")
-                ]
+                waiting = [f for f in life.facts if self._behind(life, f) and f.kind not in ("failure", "exception")]
                 if waiting:
                     ids = {id(f) for f in waiting}
                     life.facts = [f for f in life.facts if id(f) not in ids]
-            life.last_line = max(life.over, first - 1)
+            life.last_line = max(life.over, first - 1) if here or not life.over else life.over
             life = self._begin(replica, fact, first)
             for early in waiting:
                 life.add(early, self._kinds)
         self._note(life, fact)
         life.add(fact, self._kinds)
+
+    def _behind(self, life: Life, fact: Fact) -> bool:
+        """Tell whether a fact was said after the end of a life."""
+        part = self._parts[fact.evidence.source]
+        return (part, fact.evidence.line) > (self._parts[life.over_in], life.over)
 
     def _replica(self, fact: Fact) -> str:
         replica = fact.speaker.replica
@@ -165,11 +173,11 @@ class Boots:
             else:
                 life.heads.append(fact)
             if fields.get("sign") == "usage-error":
-                life.over = line
+                life.over, life.over_in = line, fact.evidence.source
         elif kind == "ready" or (kind == "http" and fields.get("step") == "complete"):
             life.ready = life.ready or life.known  # before the engine's first word it is another program's
         elif _ends(fact):
-            life.over = line
+            life.over, life.over_in = line, fact.evidence.source
         elif life.over and kind not in _NO_PROGRESS and _RANK["config"] < _RANK.get(fact.phase, 0) < _RANK["shutdown"]:
             life.over = 0  # it went on: that was no end
 

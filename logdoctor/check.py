@@ -87,7 +87,8 @@ def _read_group(group: Group, index: Index, reading: Reading) -> None:
 
 def _boots_of(readers: Sequence[Reader], index: Index, reading: Reading, halves: bool = False) -> None:
     boots = Boots(index.knowledge, readers[-1].source)
-    streams = [_facts(reader, reading) for reader in readers]
+    parts = [None, *readers[:-1]] if not halves else [None] * len(readers)
+    streams = [_facts(reader, reading, part) for reader, part in zip(readers, parts, strict=True)]
     place = {reader.source: number for number, reader in enumerate(readers)}
     early: list[Boot] = []
     for fact in by_clock(streams) if halves else chain.from_iterable(streams):
@@ -121,7 +122,9 @@ def _outline(
         reading.forgotten += 1
 
 
-def _facts(reader: Reader, reading: Reading) -> Iterator[Fact]:
+def _facts(reader: Reader, reading: Reading, earlier: Reader | None) -> Iterator[Fact]:
+    if earlier is not None:
+        reader.follow(earlier)
     try:
         yield from reader.facts()
     except OSError as error:

@@ -111,6 +111,12 @@ class Reader:
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
 
+    def follow(self, earlier: Reader) -> None:
+        """Go on where an earlier part of the same log was cut: a traceback may lie across the cut."""
+        for speaker, region in earlier._open.items():
+            region.last_number -= earlier.lines
+            self._open[speaker] = region
+
     @property
     def input(self) -> Input:
         """What was read."""
@@ -277,11 +283,13 @@ class Reader:
         owner = message.speaker
         region = self._open.get(owner)
         raised: Raised | None = None
-        if region is None and self._open and not message.level and not owner.process:
+        if region is None and self._open and not message.level:
             # A record of several lines has its prefix on the first only.
             for other, candidate in self._open.items():
-                if candidate.last_number == message.line.number - 1 and (
-                    candidate.bare or (candidate.read == 0 and frame(text))
+                if (
+                    _bare(owner, other)
+                    and candidate.last_number == message.line.number - 1
+                    and (candidate.bare or (candidate.read == 0 and frame(text)))
                 ):
                     owner, region, candidate.bare = other, candidate, True
                     break
@@ -289,7 +297,8 @@ class Reader:
             step = region.feed(message)
             if step == "inside":
                 return
-            self._open.pop(owner, None)
+            if step != "foreign":
+                self._open.pop(owner, None)
             if isinstance(step, Raised):
                 raised = step
         if OPENING in text and seen:
@@ -441,6 +450,11 @@ def _binary(head: bytes) -> bool:
     """Whether the head of an input is no text in any encoding that a log has."""
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls > 0.05 * len(head)
+
+
+def _bare(owner: Speaker, other: Speaker) -> bool:
+    """Tell whether a line names no process of its own, only what the envelope around both lines names."""
+    return not owner.pid and (not owner.process or other.process.endswith(f" {owner.process}"))
 
 
 def _given(**fields: str) -> dict[str, object]:

@@ -13,7 +13,9 @@ OPENING = "Traceback (most recent call last)"
 LONGEST = 400
 """Lines of one traceback that are read; a deep recursion prints more, and all alike."""
 PATIENCE = 60
-"""Foreign lines in a row after which an unfinished traceback is given up."""
+"""Lines of other speakers in a row after which an unfinished traceback is given up."""
+NOISE = 4
+"""Lines in a row that another program may write between two lines of a traceback."""
 
 _FRAME = regex.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 _EXCEPTION = regex.compile(
@@ -51,9 +53,10 @@ class Traceback:
     code_next: bool = field(default=False)
     path: list[str] = field(default_factory=list)
     bare: bool = False
+    noise: int = 0
 
     def feed(self, message: Message) -> Raised | str:
-        """Take the speaker's next line: `inside`, `over` (it is no part of it), or what was raised."""
+        """Take the speaker's next line: `inside`, `foreign`, `over` (both no part of it), or what was raised."""
         self.read += 1
         self.last_number = message.line.number
         text = message.text.replace("\xa0", " ")  # copied from a web page
@@ -65,10 +68,14 @@ class Traceback:
             self.phase = self.frames.get(match["function"], self.phase)
             self.path.append(f"{match['file']}:{match['function']}")
             self.code_next = True
+            self.noise = 0
             return "inside" if self.read < LONGEST else "over"
         if not text.strip() or text[0] in " \t|+" or set(text) <= _MARKS:
             return "inside" if self.read < LONGEST else "over"
         raised = exception(text) or (_last(text) if self.frame else None)
+        if raised is None and not message.level and self.noise < NOISE:
+            self.noise += 1
+            return "foreign"
         if raised is None or (self.record and not message.level and not self.frame):
             return "over"
         raised.frame, raised.phase, raised.path = self.frame, self.phase, "\n".join(self.path)
@@ -88,4 +95,7 @@ def exception(text: str) -> Raised | None:
 
 def _last(text: str) -> Raised | None:
     match = _LAST.match(text[:4096])
-    return Raised(match["type"], match["message"] or "") if match else None
+    # "nohup: ignoring input" is no exception: classes are capitalised, or told with their module.
+    if match is None or not ("." in match["type"] or match["type"].lstrip("_")[:1].isupper()):
+        return None
+    return Raised(match["type"], match["message"] or "")
