@@ -15,7 +15,13 @@ from logdoctor.outcome import PROGRESS, Course
 UNRECOGNISED = "unrecognised-error"
 """An error that no entry of the knowledge knows."""
 ABOVE = "cause-not-in-this-log"
-"""Only a wrapper's words are there."""
+"""Only a wrapper's words are there, and the head of the log is not."""
+BELOW = "cause-below-the-cut"
+"""The log breaks off before the words that would say it."""
+ELSEWHERE = "cause-printed-elsewhere"
+"""Only a wrapper's words are there, in a log that is whole."""
+UNKNOWN = "unknown"
+"""What a failure says among its phases that is meant where no line tells the phase."""
 WORDLESS = "process-ended-without-words"
 """A process is gone, and nothing says why."""
 
@@ -28,7 +34,7 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
         asked = [f for f in course.facts if f.kind == "failure" and f.fields.get("asked")]
         return _cause(asked[0], knowledge, engine, "certain") if asked else None
     facts = course.facts
-    begin = course.ready_at or 0 if course.outcome == "crashed" else 0
+    begin = course.serving_from if course.outcome == "crashed" else 0
     heard = [
         (i, fact)
         for i, fact in enumerate(facts)
@@ -41,8 +47,7 @@ def cause_of(course: Course, knowledge: Knowledge, engine: str) -> Cause | None:
     ):
         if chosen:
             best = _best_line(chosen)
-            sure: Confidence = "likely" if _phase_unknown(best, facts) else "certain"
-            return _cause(best, knowledge, engine, sure, [f for _, f in heard])
+            return _cause(best, knowledge, engine, "certain", [f for _, f in heard])
     weak = [f for _, f in standing if f.fields.get("weak")]
     unknown = _unrecognised(course, knowledge, begin)
     if weak:
@@ -89,35 +94,51 @@ def incidents_of(course: Course, knowledge: Knowledge, engine: str) -> tuple[Inc
 
 def in_phase(facts: Sequence[Fact]) -> list[Fact]:
     """Leave out the failures whose wording means them only in another phase than the one it was said in."""
-    return [fact for i, fact in enumerate(facts) if fact.kind != "failure" or _fits_phase(i, facts)]
+    limited: dict[object, list[int]] = {}
+    for i, fact in enumerate(facts):
+        if fact.kind == "failure" and fact.fields.get("phases"):
+            limited.setdefault(fact.evidence, []).append(i)
+    dropped: set[int] = set()
+    for rivals in limited.values():
+        phase = _phase_of(rivals, facts)
+        # Where nothing tells the phase, a kind that says so goes before those that need one.
+        known = [i for i in rivals if (phase or UNKNOWN) in facts[i].fields["phases"]]
+        kept = known if phase or known else [i for i in rivals if "load" in facts[i].fields["phases"]]
+        dropped |= set(rivals) - set(kept)
+    return [fact for i, fact in enumerate(facts) if i not in dropped]
 
 
-def _fits_phase(index: int, facts: Sequence[Fact]) -> bool:
-    """Whether a wording that is limited to phases was said in one of them."""
+def _phase_of(rivals: Sequence[int], facts: Sequence[Fact]) -> str:
+    """The phase that a failure happened in: by its frames, by what went before, or by the same failure elsewhere."""
+    index = rivals[0]
     fact = facts[index]
-    phases = fact.fields.get("phases")
-    if not phases:
-        return True
-    phase = fact.fields.get("phase") or _phase_before(index, facts)
-    return phase in phases
-
-
-def _phase_unknown(fact: Fact, facts: Sequence[Fact]) -> bool:
-    """Whether a kind that depends on the phase was taken though no line tells the phase."""
-    return (
-        bool(fact.fields.get("phases"))
-        and not fact.fields.get("phase")
-        and not any(f.kind == "start" or (f.phase and f.kind not in ("failure", "exception", "notice")) for f in facts)
-    )
+    if fact.fields.get("phase"):
+        return str(fact.fields["phase"])
+    before = _phase_before(index, facts)
+    if before:
+        return before
+    kinds = {facts[i].by for i in rivals}
+    for later in facts[index + 1 :]:
+        # Another rank, or the one who waited for this, may stand in a frame that tells the phase.
+        if later.by in kinds and later.fields.get("phase"):
+            return str(later.fields["phase"])
+    for later in facts[index + 1 :]:
+        if later.kind == "failure" and later.fields.get("role") == "symptom" and later.fields.get("fatal"):
+            return "runtime"
+        if later.kind in ("stats", "access", "http"):
+            return "runtime"
+    return ""
 
 
 def _phase_before(index: int, facts: Sequence[Fact]) -> str:
-    """The phase that the speaker, or else anybody, was last seen in."""
+    """The phase that the speaker, or else anybody, was last seen in; empty where the log is a tail that tells none."""
     speaker = facts[index].speaker
     anybody = ""
     for fact in reversed(facts[:index]):
         if fact.kind == "http" and fact.fields.get("step") == "complete":
             return anybody if anybody in ("runtime", "shutdown") else "serve"
+        if fact.kind in ("stats", "access"):
+            return "runtime"
         if not fact.phase or fact.kind in ("failure", "exception", "notice", "shutdown", "process_end"):
             continue
         anybody = anybody or fact.phase
@@ -125,9 +146,7 @@ def _phase_before(index: int, facts: Sequence[Fact]) -> str:
             return anybody
         if speaker.process and fact.speaker.process == speaker.process:
             return fact.phase
-    if not anybody and not any(fact.kind == "start" for fact in facts):
-        return "load"  # nothing but a tail: most of a start is past
-    return anybody or "config"
+    return anybody or ("config" if any(fact.kind == "start" for fact in facts) else "")
 
 
 def _overcome(index: int, fact: Fact, facts: Sequence[Fact], course: Course) -> bool:
@@ -138,7 +157,7 @@ def _overcome(index: int, fact: Fact, facts: Sequence[Fact], course: Course) -> 
             later.kind in PROGRESS
             and later.phase
             and (later.speaker.process, later.speaker.pid) == (fact.speaker.process, fact.speaker.pid)
-            and PHASES.index(later.phase) >= PHASES.index(_phase_before(index, facts) or "config")
+            and PHASES.index(later.phase) >= PHASES.index(_phase_before(index, facts) or "load")
         ):
             return True
     return False
@@ -223,20 +242,28 @@ def _from_symptom(course: Course, knowledge: Knowledge, engine: str) -> Cause | 
         and f.fields.get("role") == "symptom"
         and (course.broke_at is None or i >= course.broke_at)
     ]
-    whole = any(f.kind == "start" for f in facts)
+    phase = course.last_phase or "config"
+    torn = next((f for f in facts if f.kind == "torn"), None)
+    broke = facts[course.broke_at] if course.broke_at is not None else None
+    usage = [f for f in facts if f.kind == "start" and f.fields.get("sign") == "usage-error"]
+    if torn is None and usage and "error: " in usage[-1].evidence.said:
+        return _concluded(UNRECOGNISED, usage[-1], knowledge, phase, "certain")
+    if torn is not None or usage:
+        return _concluded(BELOW, torn or usage[-1], knowledge, phase, "certain")
     for fact in symptoms:
         failure = knowledge.failure(fact.fields["kind"], engine)
-        if failure and failure.implies and (whole or course.outcome == "crashed"):
+        if failure and failure.implies and course.whole:
             implied = knowledge.failure(failure.implies, engine)
             if implied is not None:
                 return _cause_as(implied, fact, "likely")
-    phase = course.last_phase or "config"
     quoting = next((f for f in symptoms if f.fields["said"].get("error")), None)
     if quoting is not None:  # the wrapper repeats the worker's words
         said = f"A worker reported: {quoting.fields['said']['error']}"
         return _concluded(UNRECOGNISED, quoting, knowledge, phase, "guess", said[:200])
     if symptoms:
-        return _concluded(ABOVE, symptoms[0], knowledge, phase, "certain")
+        return _concluded(ELSEWHERE if course.whole else ABOVE, symptoms[0], knowledge, phase, "certain")
+    if broke is not None and broke.kind == "access":
+        return _concluded(ABOVE, broke, knowledge, phase, "likely")
     ends = [f for f in facts if f.kind == "process_end"]
     return _concluded(WORDLESS, ends[0], knowledge, phase, "guess") if ends else None
 

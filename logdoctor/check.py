@@ -95,6 +95,9 @@ def _boots_of(readers: Sequence[Reader], index: Index, reading: Reading, halves:
         boots.add(fact)
         if len(boots.lives) > WHOLE and (old := boots.retire()) is not None:
             _outline(old, index.knowledge, None if halves else place, early, reading)
+    for reader in readers if halves else readers[-1:]:
+        for fact in reader.torn():
+            boots.add(fact)
     for reader in readers:
         reading.inputs.append(reader.input)
         reading.troubles += reader.troubles
@@ -156,7 +159,13 @@ def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -
         facts.sort(key=lambda fact: (place[fact.evidence.source], fact.evidence.line))
     facts = in_phase(facts)
     settings = knowledge.engines[engine].settings
-    seen = course(facts, settings.get("front_end", ()))
+    seen = course(
+        facts,
+        settings.get("front_end", ()),
+        settings.get("processes", ()),
+        settings.get("main_loops", ()),
+        life.last_line,
+    )
     return Boot(
         source=life.source,
         replica=life.replica or life.source,

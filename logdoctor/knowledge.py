@@ -210,6 +210,7 @@ class Engine:
     names: Mapping[str, Mapping[str, str]]
     missing: Mapping[str, tuple[Missing, ...]]
     frames: Mapping[str, str]
+    vague_frames: Mapping[str, str]
     normal_seconds: Mapping[str, float]
     settings: Mapping[str, Any]
 
@@ -341,7 +342,7 @@ def _samples(table: Table, key: str = "sample") -> tuple[Sample, ...]:
                 line=one.text("line", required=True),
                 version=one.text("version"),
                 gives=one.mapping("gives"),
-                phase=one.text("phase", among=("", *PHASES)),
+                phase=one.text("phase", among=("", *PHASES, "unknown")),
                 level=one.text("level", among=LEVELS) if "level" in one.data else "error",
                 within=one.text("within"),
             )
@@ -453,7 +454,7 @@ def _failure(table: Table, engine: str, file: str) -> Failure:
         fix=table.texts("fix"),
         links=table.texts("links"),
         fixed_in=table.text("fixed_in"),
-        phases=table.texts("phases", among=PHASES),
+        phases=table.texts("phases", among=(*PHASES, "unknown")),
         asked=table.flag("asked"),
         generic=table.flag("generic"),
         implies=table.text("implies"),
@@ -526,6 +527,7 @@ def _engine(folder: Path, errors: list[str]) -> Engine:
         names={key: {k.lower(): v for k, v in value.items()} for key, value in table.mapping("names").items()},
         missing=missing,
         frames=table.mapping("frames"),
+        vague_frames=table.mapping("vague_frames"),
         normal_seconds=table.mapping("normal_seconds"),
         settings=data,
     )

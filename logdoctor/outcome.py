@@ -28,6 +28,10 @@ class Course:
     stop_at: int | None
     broke_at: int | None
     last_phase: str
+    whole: bool
+    """Whether the head of this life is in the log."""
+    serving_from: int = 0
+    """Where in the facts a server that served began to; 0 where it served before the log begins."""
 
     @property
     def ready(self) -> Evidence | None:
@@ -35,28 +39,114 @@ class Course:
         return self.facts[self.ready_at].evidence if self.ready_at is not None else None
 
 
-def course(facts: Sequence[Fact], front_end: Collection[str] = ()) -> Course:
+def course(
+    facts: Sequence[Fact],
+    front_end: Collection[str] = (),
+    workers: Collection[str] = (),
+    loops: Collection[str] = (),
+    last_line: int = 0,
+) -> Course:
     """Judge a boot by its facts, in the order of their lines.
 
-    `front_end` are the names of processes that show that this is a server, not an offline run.
+    `front_end` are the names of processes that show that this is a server, not an offline run; `workers` how the
+    names of its other processes begin; `loops` the functions whose end is the end of such a process.
     """
+    whole = any(fact.kind == "start" for fact in facts)
     ready_at = _ready(facts, front_end)
     if ready_at is not None and _never_listened(facts, ready_at):
         ready_at = None
-    stop_at = _first(facts, _asked, -1 if ready_at is None else ready_at)
-    broke_at = _broke(facts) if ready_at is None else _died(facts, ready_at)
+    # A log that begins in mid-life shows late that its server had been up all the time.
+    mid_life = not whole and not any(fact.kind in _HEADS for fact in facts[:ready_at])
+    since = -1 if ready_at is None or (mid_life and facts[ready_at].kind in ("stats", "access")) else ready_at
+    stop_at = _first(facts, _asked, since)
+    dies = _Deaths(front_end, workers, loops, last_line)
+    broke_at = _broke(facts) if ready_at is None else _died(facts, ready_at, since, dies)
     outcome: Outcome
     if ready_at is not None:
-        down_at = _first(facts, _down, ready_at)
+        down_at = _first(facts, _down, since)
         outcome = "ready" if down_at is None else "stopped"
     else:
         down_at = _first(facts, _down)
         outcome = "incomplete" if down_at is None else "stopped"
+    if not whole:
+        if broke_at is None and stop_at is None and down_at is not None:
+            broke_at = _first(facts, _refused)
+        # A front end that lost one of its processes ends the others as if somebody had asked.
+        raised = _first(facts, _uncaught, -1 if stop_at is None else stop_at)
+        if stop_at is not None and raised is not None and (broke_at is None or broke_at > stop_at):
+            broke_at, stop_at = raised, None
     if broke_at is not None and (stop_at is None or broke_at < stop_at):
-        outcome = "crashed" if ready_at is not None or _ran(facts, broke_at) else "failed"
+        served = ready_at is not None or (not whole and any(_answered(fact) for fact in facts))
+        outcome = "crashed" if served or _ran(facts, broke_at) else "failed"
     else:
         broke_at = None
-    return Course(facts, outcome, ready_at, stop_at, broke_at, _last_phase(facts, ready_at, broke_at))
+    phase = _last_phase(facts, ready_at, broke_at)
+    return Course(facts, outcome, ready_at, stop_at, broke_at, phase, whole, max(since, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Deaths:
+    """What tells an error that ends a serving process from one of a request."""
+
+    front_end: Collection[str]
+    workers: Collection[str]
+    loops: Collection[str]
+    last_line: int
+
+    def ends(self, fact: Fact) -> bool:
+        """Whether a traceback came out of a main loop, or out of the top of a program."""
+        if fact.kind not in ("exception", "torn"):
+            return False
+        path = fact.fields.get("path", "").split("\n")
+        if any(frame.rpartition(":")[2] in self.loops for frame in path):
+            return True
+        return not fact.level and any(_top(frame) for frame in path)
+
+    def closes(self, at: int, facts: Sequence[Fact]) -> bool:
+        """Whether the log breaks off with an error that is no request's."""
+        fact = facts[at]
+        fields = fact.fields
+        if fact.evidence.line < self.last_line - CLOSING:
+            return False
+        name = fact.speaker.process.split(" ")[-1]
+        if name.partition("_")[0] in self.front_end or any(_handles(f) for f in facts if f.evidence == fact.evidence):
+            return False
+        if fact.kind == "failure":
+            return fields.get("role") == "cause" and not fields.get("weak") and not fields.get("asked")
+        return fact.kind in ("exception", "torn") and bool(name) and name.startswith(tuple(self.workers))
+
+
+CLOSING = 3
+"""Lines from the end of a log in which an error is its last word."""
+_HANDLERS = ("/starlette/", "/fastapi/", "/uvicorn/protocols/")
+
+
+def _handles(fact: Fact) -> bool:
+    """Whether a traceback is that of a web request."""
+    return any(part in fact.fields.get("path", "") for part in _HANDLERS) if fact.kind == "exception" else False
+
+
+def _top(frame: str) -> bool:
+    """Whether a frame is where a program or a process begins."""
+    return frame.endswith(("runpy>:_run_module_as_main", "multiprocessing/process.py:_bootstrap")) or (
+        "/bin/" in frame and frame.endswith(":<module>")
+    )
+
+
+def _answered(fact: Fact) -> bool:
+    """A line that only a web server which was up prints."""
+    return fact.kind == "access" or (fact.kind == "http" and fact.fields.get("step") in ("shutting-down", "finished"))
+
+
+def _refused(fact: Fact) -> bool:
+    """A server that answers so has lost its engine."""
+    status = fact.fields.get("status", 0) if fact.kind == "access" else 0
+    return isinstance(status, int) and status in (500, 503)
+
+
+def _uncaught(fact: Fact) -> bool:
+    """The last words of a process that watched others."""
+    return fact.kind == "failure" and not fact.level and bool(fact.fields.get("raised") and fact.fields.get("fatal"))
 
 
 def _first(facts: Sequence[Fact], test: object, after: int = -1) -> int | None:
@@ -156,7 +246,7 @@ def _broke(facts: Sequence[Fact]) -> int | None:
             # An error after which the start went on was caught, retried or worked around.
             if role == "cause" and not fields.get("weak") and not fields.get("asked") and last_progress < i:
                 return i
-        elif fact.kind == "exception":
+        elif fact.kind in ("exception", "torn"):
             if last_progress < i:
                 return i
         elif fact.kind == "start":
@@ -167,7 +257,7 @@ def _broke(facts: Sequence[Fact]) -> int | None:
     return None
 
 
-def _died(facts: Sequence[Fact], ready_at: int) -> int | None:
+def _died(facts: Sequence[Fact], ready_at: int, since: int, dies: _Deaths) -> int | None:
     """The index of the fact that shows that a server that served has died.
 
     A serving server survives errors; it is dead when its engine says so, or when it goes down after an error
@@ -176,7 +266,7 @@ def _died(facts: Sequence[Fact], ready_at: int) -> int | None:
     down: int | None = None
     error: int | None = None
     offline = facts[ready_at].kind == "ready" and facts[ready_at].fields.get("sign") != "server"
-    for i in range(ready_at + 1, len(facts)):
+    for i in range(since + 1, len(facts)):
         fact = facts[i]
         fields = fact.fields
         if fact.kind == "process_end" and fields.get("exit_code", 1) != 0:
@@ -188,11 +278,13 @@ def _died(facts: Sequence[Fact], ready_at: int) -> int | None:
                 error = i
         elif fact.kind == "exception" and offline and not fact.level and down is None:
             return i  # an offline run's own traceback
+        elif down is None and dies.ends(fact):
+            return i
         if down is None and _down(fact):
             down = i
             if error is not None:
                 return error
-    return None
+    return None if down is not None else next((i for i in range(since + 1, len(facts)) if dies.closes(i, facts)), None)
 
 
 def _ran(facts: Sequence[Fact], broke_at: int) -> bool:

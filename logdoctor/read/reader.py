@@ -14,7 +14,7 @@ from logdoctor.read.blocks import Block
 from logdoctor.read.extract import TooSlow, facts_of, hears
 from logdoctor.read.fold import Fold
 from logdoctor.read.peel import Peeler
-from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
+from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, cut_off, exception, frame
 from logdoctor.read.scan import Scanner
 from logdoctor.read.source import CHUNK, Stream
 from logdoctor.regexes import compiled
@@ -39,6 +39,8 @@ _NEVER_A_CAUSE = ("Warning", "CancelledError", "GeneratorExit")
 """Ends of the names of exceptions that are warnings, or that only say that something else ended a task."""
 HOLD = 64
 """Blocks after which the counts of periodic lines are handed on; a short block, the end for now, does it too."""
+NEAR = 8
+"""Lines from the end of an input in which a traceback must stand that the end cuts off: others write on."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
 TEXT = 2_000
@@ -83,6 +85,7 @@ class Index:
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
         self.benign = [(b, b.contains) for b in knowledge.benign]
         self.frames = {f: phase for engine in knowledge.engines.values() for f, phase in engine.frames.items()}
+        self.vague_frames = {f: p for engine in knowledge.engines.values() for f, p in engine.vague_frames.items()}
 
     def scanner(self, folding: bool) -> Scanner:
         """Make a scanner for the literals; of those of folded lines, one occurrence per block is enough."""
@@ -157,6 +160,10 @@ class Reader:
             return
         head = first.data[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n")
         self._peeler.learn(head)
+        begin = [next(self._peeler.messages(Line(self.source, i, text)), None) for i, text in enumerate(head[:40], 1)]
+        told = [message for message in begin if message is not None]
+        if told and not told[0].level and cut_off(message.text for message in told):
+            self._open[told[0].speaker] = self._traceback(replace(told[0], line=replace(told[0].line, number=0)), False)
         yield from block_room.repaired(_chain(first, cut), self._peeler.begins)
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
@@ -302,16 +309,12 @@ class Reader:
             if isinstance(step, Raised):
                 raised = step
         if OPENING in text and seen:
-            self._open[message.speaker] = Traceback(
-                self.index.frames, bool(message.level), message.line.number, last_number=message.line.number
-            )
+            self._open[message.speaker] = self._traceback(message, bool(message.level))
             if text.lstrip().startswith(OPENING):
                 return
         elif message.level == "error" and frame(text):
             # A paste often begins in the middle of a traceback.
-            self._open[message.speaker] = region = Traceback(
-                self.index.frames, True, message.line.number, last_number=message.line.number
-            )
+            self._open[message.speaker] = region = self._traceback(message, True)
             region.feed(message)
             return
         if not seen and raised is None:
@@ -321,6 +324,8 @@ class Reader:
         engines = (message.engine, COMMON)
         failures: dict[str, Fact] = {}
         placed: list[str] = []
+        name = raised.type if raised else text.partition(":")[0]
+        phase = (raised.phase if raised else "") or self.index.vague_frames.get(name, "")
         for i in sorted(seen):
             wanted = self.index.wanted[i]
             if not wanted.patterns and not wanted.wordings:
@@ -341,7 +346,7 @@ class Reader:
             for failure, wording in wanted.wordings:
                 if message.engine and failure.engine not in engines:
                     continue
-                fact = self._failure(failure, wording, message, raised)
+                fact = self._failure(failure, wording, message, raised, phase)
                 if fact is not None and wording.within:
                     placed.append(f"{failure.engine}:{failure.kind}")
                 if fact is not None:
@@ -362,7 +367,7 @@ class Reader:
                     message=raised.message[:TEXT],
                     frame=raised.frame,
                     phase=raised.phase,
-                    path=raised.path[-TEXT:],
+                    path=_ends(raised.path),
                 ),
                 message,
             )
@@ -378,10 +383,26 @@ class Reader:
                 "notice", _given(level=level, text=text.strip()[:TEXT], known=self._benign(text, message)), message
             )
 
-    def _failure(self, failure: Failure, wording: Wording, message: Message, raised: Raised | None) -> Fact | None:
+    def _traceback(self, message: Message, record: bool) -> Traceback:
+        number = message.line.number
+        return Traceback(
+            self.index.frames, self.index.vague_frames, record, number, last_number=number, last=message
+        )
+
+    def torn(self) -> Iterator[Fact]:
+        """Yield the tracebacks that the end of the input cuts off, once its facts were taken."""
+        for region in self._open.values():
+            if region.last is not None and region.last_number > self.lines - NEAR:
+                raised = region.raised(Raised("", ""))
+                fields = _given(frame=raised.frame, phase=raised.phase, path=_ends(raised.path))
+                yield self._own("torn", fields, region.last)
+
+    def _failure(
+        self, failure: Failure, wording: Wording, message: Message, raised: Raised | None, phase: str
+    ) -> Fact | None:
         if wording.levels and message.level not in wording.levels:
             return None
-        if raised is not None and raised.phase and failure.phases and raised.phase not in failure.phases:
+        if phase and failure.phases and phase not in failure.phases:
             return None
         if wording.within and (raised is None or not any(place in raised.path for place in wording.within)):
             return None
@@ -397,7 +418,7 @@ class Reader:
             "asked": failure.asked,
             "generic": failure.generic,
             "fatal": failure.fatal,
-            "phase": raised.phase if raised else "",
+            "phase": phase,
             "raised": raised is not None,
             "said": groups,
         }
@@ -455,6 +476,11 @@ def _binary(head: bytes) -> bool:
 def _bare(owner: Speaker, other: Speaker) -> bool:
     """Tell whether a line names no process of its own, only what the envelope around both lines names."""
     return not owner.pid and (not owner.process or other.process.endswith(f" {owner.process}"))
+
+
+def _ends(path: str) -> str:
+    """Both ends of the frames: who ran it, and where it broke."""
+    return path if len(path) <= 2 * TEXT else f"{path[:TEXT]}\n{path[-TEXT:]}"
 
 
 def _given(**fields: str) -> dict[str, object]:

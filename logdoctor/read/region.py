@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import regex
@@ -44,6 +44,7 @@ class Traceback:
     """A traceback that is being read."""
 
     frames: Mapping[str, str]
+    vague: Mapping[str, str]
     record: bool
     number: int
     frame: str = ""
@@ -54,18 +55,21 @@ class Traceback:
     path: list[str] = field(default_factory=list)
     bare: bool = False
     noise: int = 0
+    last: Message | None = None
 
     def feed(self, message: Message) -> Raised | str:
         """Take the speaker's next line: `inside`, `foreign`, `over` (both no part of it), or what was raised."""
         self.read += 1
         self.last_number = message.line.number
+        self.last = message
         text = message.text.replace("\xa0", " ")  # copied from a web page
         if OPENING in text:
             return "over"
         match = _FRAME.match(text)
         if match:
             self.frame = f"{match['function']} ({match['file'].rpartition('/')[2]}:{match['line']})"
-            self.phase = self.frames.get(match["function"], self.phase)
+            function = match["function"]
+            self.phase = self.frames.get(function, self.phase) or self.vague.get(function, "")
             self.path.append(f"{match['file']}:{match['function']}")
             self.code_next = True
             self.noise = 0
@@ -78,8 +82,22 @@ class Traceback:
             return "foreign"
         if raised is None or (self.record and not message.level and not self.frame):
             return "over"
+        return self.raised(raised)
+
+    def raised(self, raised: Raised) -> Raised:
+        """Put what the frames tell into what was raised."""
         raised.frame, raised.phase, raised.path = self.frame, self.phase, "\n".join(self.path)
         return raised
+
+
+def cut_off(texts: Iterable[str]) -> bool:
+    """Tell whether a log begins in the middle of a traceback: code lines and a frame before anything else."""
+    for text in texts:
+        if frame(text):
+            return True
+        if text.strip() and text[0] not in " \t":
+            return False
+    return False
 
 
 def frame(text: str) -> bool:
