@@ -278,7 +278,8 @@ def engine_of(life: Life, engines: Mapping[str, Engine] | None = None) -> str:
         modules = [f"/{module}/" for module in engine.settings.get("modules", ())]
         for fact in life.facts:
             if fact.speaker.process.startswith(processes) or (
-                fact.kind == "exception" and any(module in fact.fields.get("path", "") for module in modules)
+                fact.kind in ("exception", "torn", "failure")
+                and any(module in fact.fields.get("path", "") or module in fact.evidence.said for module in modules)
             ):
                 votes[name] = votes.get(name, 0) + 3
     return max(votes, key=lambda name: votes[name], default="")

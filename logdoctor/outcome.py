@@ -292,13 +292,16 @@ def _ran(facts: Sequence[Fact], broke_at: int) -> bool:
     if any(fact.kind in _HEADS for fact in facts):
         return False
     last = facts[broke_at:]
-    building = any(
-        fact.kind == "exception"
-        and (":__init__" in fact.fields.get("path", "") or fact.fields.get("phase", "runtime") not in _SERVES)
-        for fact in last
-    )
-    return not building and any(
-        fact.kind == "failure" and fact.fields.get("fatal") and fact.fields.get("role") == "symptom" for fact in last
+    traces = [fact for fact in last if fact.kind in ("exception", "torn")]
+    if any(
+        fact.fields["phase"] not in _SERVES if "phase" in fact.fields else ":__init__" in fact.fields.get("path", "")
+        for fact in traces
+    ):
+        return False
+    if any(fact.kind == "failure" and fact.fields.get("role") == "symptom" and fact.phase == "load" for fact in last):
+        return False
+    return any(fact.fields.get("phase") == "runtime" for fact in traces) or any(
+        fact.kind == "failure" and fact.fields.get("fatal") for fact in last
     )
 
 

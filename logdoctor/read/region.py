@@ -74,9 +74,12 @@ class Traceback:
             self.code_next = True
             self.noise = 0
             return "inside" if self.read < LONGEST else "over"
+        code, self.code_next = self.code_next, False
         if not text.strip() or text[0] in " \t|+" or set(text) <= _MARKS:
             return "inside" if self.read < LONGEST else "over"
         raised = exception(text) or (_last(text) if self.frame else None)
+        if raised is None and code:
+            return "inside"  # pasted without its indentation
         if raised is None and not message.level and self.noise < NOISE:
             self.noise += 1
             return "foreign"
@@ -93,7 +96,7 @@ class Traceback:
 def cut_off(texts: Iterable[str]) -> bool:
     """Tell whether a log begins in the middle of a traceback: code lines and a frame before anything else."""
     for text in texts:
-        if frame(text):
+        if _FRAME.match(text):
             return True
         if text.strip() and text[0] not in " \t":
             return False
