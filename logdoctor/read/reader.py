@@ -385,9 +385,7 @@ class Reader:
 
     def _traceback(self, message: Message, record: bool) -> Traceback:
         number = message.line.number
-        return Traceback(
-            self.index.frames, self.index.vague_frames, record, number, last_number=number, last=message
-        )
+        return Traceback(self.index.frames, self.index.vague_frames, record, number, last_number=number, last=message)
 
     def torn(self) -> Iterator[Fact]:
         """Yield the tracebacks that the end of the input cuts off, once its facts were taken."""
