@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from logdoctor.expression import Missing, parse
 from logdoctor.knowledge import COMMON, Failure, Knowledge
-from logdoctor.model import PHASES, Cause, Confidence, Fact, Incident
+from logdoctor.model import PHASES, Cause, Confidence, Fact, Incident, Notice
 from logdoctor.outcome import PROGRESS, Course
 
 UNRECOGNISED = "unrecognised-error"
@@ -20,6 +21,9 @@ BELOW = "cause-below-the-cut"
 """The log breaks off before the words that would say it."""
 ELSEWHERE = "cause-printed-elsewhere"
 """Only a wrapper's words are there, in a log that is whole."""
+TEXT = 400
+"""Characters of an error that a list of them keeps."""
+_DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 UNKNOWN = "unknown"
 """What a failure says among its phases that is meant where no line tells the phase."""
 WORDLESS = "process-ended-without-words"
@@ -90,6 +94,24 @@ def incidents_of(course: Course, knowledge: Knowledge, engine: str) -> tuple[Inc
         failure = knowledge.failure(kind, engine)
         found.append(Incident(kind, failure.title if failure else kind, count, fact.evidence))
     return tuple(found)
+
+
+def unexplained(course: Course) -> tuple[Notice, ...]:
+    """List what was raised while the server served, and survived, and is of no known kind: each once, with its count."""
+    if course.ready_at is None:
+        return ()
+    ends = [at for at in (course.stop_at, course.broke_at) if at is not None]
+    known = {f.evidence for f in course.facts if f.kind == "failure"}
+    found: dict[str, Notice] = {}
+    for fact in course.facts[course.serving_from : min(ends, default=None)]:
+        if fact.kind != "exception" or fact.evidence in known:
+            continue
+        where = f" in {fact.fields['frame']}" if fact.fields.get("frame") else ""
+        text = f"{fact.evidence.said[:TEXT]}{where}"
+        key = _DIGITS.sub("0", text)
+        old = found.get(key)
+        found[key] = Notice(text, "error", 1, fact.evidence) if old is None else replace(old, count=old.count + 1)
+    return tuple(found.values())
 
 
 def in_phase(facts: Sequence[Fact]) -> list[Fact]:

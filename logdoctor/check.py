@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logdoctor.boots import Boots, Life, engine_of, own_facts
-from logdoctor.cause import cause_of, in_phase, incidents_of
+from logdoctor.cause import cause_of, in_phase, incidents_of, unexplained
 from logdoctor.derive import derived, with_lives
 from logdoctor.excerpt import excerpt
 from logdoctor.inputs import Group, expand, groups
@@ -179,7 +179,7 @@ def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -
         ready=seen.ready,
         cause=cause_of(seen, knowledge, engine),
         incidents=incidents_of(seen, knowledge, engine),
-        notices=tuple(life.notices),
+        notices=(*life.notices, *unexplained(seen)),
         began=life.began,
         ended=life.ended,
         ready_at=_time(facts, seen.ready_at),

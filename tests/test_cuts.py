@@ -127,6 +127,16 @@ def test_an_error_of_a_request_leaves_the_server_ready(read: Read, text: str) ->
     assert boot.outcome == "ready"
 
 
+def test_an_unknown_error_of_a_request_is_listed_once(read: Read) -> None:
+    """What was raised for requests while the server went on is listed with its count, and never folded away."""
+    (boot,) = read(start() + SERVED + HANDLER + SERVED + HANDLER).boots
+    assert boot.outcome == "ready"
+    assert boot.cause is None
+    (notice,) = [one for one in boot.notices if not one.known]
+    assert "ValueError: odd in create_chat_completion" in notice.text
+    assert notice.count == 2
+
+
 DOWN = """\
 INFO:     192.0.2.7:5555 - "GET /health HTTP/1.1" 503 Service Unavailable
 INFO:     Shutting down

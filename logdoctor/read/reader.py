@@ -14,7 +14,7 @@ from logdoctor.read.blocks import Block
 from logdoctor.read.extract import TooSlow, facts_of, hears
 from logdoctor.read.fold import Fold
 from logdoctor.read.peel import Peeler
-from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, cut_off, exception, frame
+from logdoctor.read.region import BETWEEN, OPENING, PATIENCE, Raised, Traceback, cut_off, exception, frame
 from logdoctor.read.scan import Scanner
 from logdoctor.read.source import CHUNK, Stream
 from logdoctor.regexes import compiled
@@ -378,7 +378,7 @@ class Reader:
         warns = _WARNS.search(text[:600])
         if level not in _SEVERE and warns:
             level = "warning"
-        if level in _SEVERE and text.strip():
+        if level in _SEVERE and text.strip() and not text.startswith(BETWEEN):
             yield self._own(
                 "notice", _given(level=level, text=text.strip()[:TEXT], known=self._benign(text, message)), message
             )

@@ -24,7 +24,7 @@ _EXCEPTION = regex.compile(
     r"|Signal|Fault|Abort))(?:: ?(?P<message>.*))?$"
 )
 _LAST = regex.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (?P<message>.*))?$")
-_BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
+BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
 _MARKS = frozenset("^~+|- ")
 
 
