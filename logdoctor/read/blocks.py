@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+OCTAL = b"#033"
 LONGEST_LINE = 1 << 20
 """Bytes of one physical line that are looked at; engines print no longer line that matters."""
 
@@ -72,15 +73,17 @@ def plain(data: bytes, octal: bool = True) -> bytes:
     return _ANSI.sub(b"", data) if b"\x1b" in data or (octal and b"#033[" in data) else data
 
 
-def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
-    """Cut chunks at their last newline; the head of an endless line is kept, its rest passed over."""
+def cut(chunks: Iterable[bytes], octal: bool | None = None) -> Iterator[Block]:
+    """Cut chunks at their last newline; the head of an endless line is kept, its rest passed over.
+
+    `octal` tells whether ESC is written as #033; where it is not given, the first chunk shows it.
+    """
     carry: list[bytes] = []
     held = 0
     overlong = 0
-    octal: bool | None = None
     for chunk in chunks:
         if octal is None:
-            octal = b"#033" in chunk  # syslog writes all of a log so, or nothing
+            octal = OCTAL in chunk  # syslog writes all of a log so, or nothing
         if not chunk:
             continue  # a decoder had nothing left
         end = chunk.rfind(b"\n")
@@ -111,9 +114,7 @@ def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator
     first = next(blocks, None)
     if first is None:
         return
-    sample = [line.rstrip(b"\r") for line in first.data[:CHECKED].split(b"\n")[:-1]]
-    doubled = _doubled(sample)
-    widths = _wrapped(sample, begins)
+    doubled, widths = damage(first.data, begins)
     if not doubled and not widths:
         yield first
         yield from blocks
@@ -123,6 +124,12 @@ def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator
         lines = block.data.removesuffix(b"\n").split(b"\n")
         yield _undo(lines, number, doubled, widths, begins, block.overlong)
         number += len(lines)
+
+
+def damage(head: bytes, begins: Callable[[str], bool]) -> tuple[bool, frozenset[int]]:
+    """Tell from the head of an input whether every line stands there twice, and the columns at which lines were cut."""
+    sample = [line.rstrip(b"\r") for line in head[:CHECKED].split(b"\n")[:-1]]
+    return _doubled(sample), _wrapped(sample, begins)
 
 
 CHECKED = 256 * 1024
