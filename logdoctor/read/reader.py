@@ -566,7 +566,7 @@ _CONTROLS = bytes(c for c in range(32) if c not in b"\t\n\r\x08\x0b\x0c\x1b")
 
 def learn(peeler: Peeler, head: bytes) -> None:
     """Show a peeler the head of its input."""
-    peeler.learn(head[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n"))
+    peeler.learn(head[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n", 1000))
 
 
 def binary(head: bytes) -> bool:
