@@ -139,6 +139,14 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """Blocks of an input that another process unpacks, and how many came before them."""
+
+    blocks: Sequence[Block]
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """What a stretch of an input gave; its lines are counted from 1."""
 
@@ -162,10 +170,12 @@ class Reader:
         chunk: int = CHUNK,
         content: bytes | None = None,
         stretch: Stretch | None = None,
+        carried: Carried | None = None,
         head: Head | None = None,
     ) -> None:
         self.index = index
         self.stream = Stream(name, chunk, content, stretch)
+        self._carried = carried
         self.source = source or name
         self.troubles: list[Trouble] = []
         self.lines = 0
@@ -180,7 +190,7 @@ class Reader:
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
-        self._blocks_read = stretch.chunks if stretch else 0
+        self._blocks_read = stretch.chunks if stretch else carried.before if carried else 0
         self._next = 1  # the number of the next block's first line
 
     def follow(self, open_: Mapping[Speaker, Traceback], lines: int) -> None:
@@ -239,7 +249,10 @@ class Reader:
 
     def _blocks(self) -> Iterator[Block]:
         if self._head is not None:
-            yield from block_room.cut(self.stream.chunks(), self._head.octal)
+            if self._carried is not None:
+                yield from (block_room.uncoloured(block, self._head.octal) for block in self._carried.blocks)
+            else:
+                yield from block_room.cut(self.stream.chunks(), self._head.octal)
             return
         cut = block_room.cut(self.stream.chunks())
         first = next(cut, None)
