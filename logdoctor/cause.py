@@ -97,7 +97,7 @@ def incidents_of(course: Course, knowledge: Knowledge, engine: str) -> tuple[Inc
 
 
 def unexplained(course: Course) -> tuple[Notice, ...]:
-    """List what was raised while the server served, and survived, and is of no known kind: each once, with its count."""
+    """List what was raised while the server served on, and is of no known kind: each once, with its count."""
     if course.ready_at is None:
         return ()
     ends = [at for at in (course.stop_at, course.broke_at) if at is not None]

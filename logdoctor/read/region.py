@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import regex
 
@@ -46,7 +46,6 @@ class Traceback:
     frames: Mapping[str, str]
     vague: Mapping[str, str]
     record: bool
-    number: int
     frame: str = ""
     phase: str = ""
     read: int = 0
@@ -56,6 +55,12 @@ class Traceback:
     bare: bool = False
     noise: int = 0
     last: Message | None = None
+
+    def shift(self, lines: int) -> None:
+        """Count lines from another place on."""
+        self.last_number += lines
+        if self.last is not None:
+            self.last = replace(self.last, line=replace(self.last.line, number=self.last.line.number + lines))
 
     def feed(self, message: Message) -> Raised | str:
         """Take the speaker's next line: `inside`, `foreign`, `over` (both no part of it), or what was raised."""
