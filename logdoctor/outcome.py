@@ -244,7 +244,8 @@ def _broke(facts: Sequence[Fact]) -> int | None:
             if role == "symptom":
                 return i
             # An error after which the start went on was caught, retried or worked around.
-            if role == "cause" and not fields.get("weak") and not fields.get("asked") and last_progress < i:
+            sure = fields.get("fatal") or not fields.get("weak")
+            if role == "cause" and sure and not fields.get("asked") and last_progress < i:
                 return i
         elif fact.kind in ("exception", "torn"):
             if last_progress < i:
