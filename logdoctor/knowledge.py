@@ -23,6 +23,8 @@ COMMON = "common"
 OWN = "LOGDOCTOR_ENGINES"
 """Environment variable: folders of engines beside those that come with logdoctor, divided as in PATH."""
 
+BELOW = 5
+"""Lines below its own that a pattern may read."""
 LEVELS = ("", "debug", "info", "warning", "error", "critical")
 READERS = ("python-repr", "namespace", "key-values")
 ROLES = ("cause", "symptom", "incident")
@@ -111,6 +113,7 @@ class Pattern:
     common: str
     common_gives: Mapping[str, Any]
     levels: tuple[str, ...]
+    below: int
     samples: tuple[Sample, ...]
     file: str
 
@@ -277,6 +280,14 @@ class Table:
         """Take true or false; false where it is not given."""
         return bool(self._take(key, bool, "true or false", False))
 
+    def number(self, key: str, most: int) -> int:
+        """Take a whole number from 0 to `most`; 0 where it is not given."""
+        value = self._take(key, int, "a whole number", False) or 0
+        if not 0 <= value <= most:
+            self.wrong(f"{key} is {value}; it must be from 0 to {most}")
+            return 0
+        return int(value)
+
     def texts(self, key: str, required: bool = False, among: Sequence[str] | None = None) -> tuple[str, ...]:
         """Take a list of texts; a single text is a list of one."""
         value = self._take(key, (str, list), "a text or a list of texts", required)
@@ -401,6 +412,7 @@ def _pattern(table: Table, engine: str, file: str, kinds: Mapping[str, Kind], na
         common=table.text("common"),
         common_gives=table.mapping("common_gives"),
         levels=table.texts("levels", among=LEVELS),
+        below=table.number("below", BELOW),
         samples=_samples(table),
         file=file,
     )

@@ -92,6 +92,9 @@ class Index:
         )
         self.bare_error = texts.index("Error\n")
         self.folded = {i: [self.fold.index_of(p) for p in self.wanted[i].patterns] for i in self.hot}
+        self.below = {
+            i: most for i, w in enumerate(self.wanted) if (most := max((p.below for p in w.patterns), default=0))
+        }
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
         self.common = frozenset(number for number, pattern in enumerate(periodic) if pattern.common)
         self._scanners: dict[tuple[bool, frozenset[int]], Scanner] = {}
@@ -187,6 +190,7 @@ class Reader:
         self._dense = head.dense if head else frozenset()
         self._overlong = 0
         self._tail = (b"", 0)
+        self._below = ""
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
@@ -314,6 +318,7 @@ class Reader:
                     folded = begin
                 yield from self._flush()
                 self._known_folds.clear()  # a new life has its own evidence
+            self._below = self._lines_below(data, end + 1, seen)
             yield from self._line(data[begin:end], places.number(begin), seen)
             at = end + 1
         if folding:
@@ -397,6 +402,15 @@ class Reader:
                 return
             end = begin - 1
 
+    def _lines_below(self, data: bytes, at: int, seen: Iterable[int]) -> str:
+        """The lines below one that begins a value which goes on there, each without its envelope."""
+        wanted = max((self.index.below[i] for i in seen if i in self.index.below), default=0)
+        found = ""
+        for raw in data[at : at + wanted * TEXT].split(b"\n")[:wanted]:
+            message = next(self._peeler.messages(Line(self.source, 0, _decode(raw))), None)
+            found += "\n" + (message.text if message is not None else "")
+        return found
+
     def _line(self, raw: bytes, number: int, seen: Sequence[int] | set[int]) -> Iterator[Fact]:
         line = Line(self.source, number, _decode(raw))
         messages = list(self._peeler.messages(line))
@@ -469,7 +483,9 @@ class Reader:
                 names = self.index.knowledge.engines[pattern.engine].names
                 said += [
                     self._fact(pattern, fields, message)
-                    for fields in facts_of(pattern, text, self.index.knowledge.kinds, names)
+                    for fields in facts_of(
+                        pattern, text + self._below if pattern.below else text, self.index.knowledge.kinds, names
+                    )
                 ]
             for failure, wording in wanted.wordings:
                 if message.engine and failure.engine not in engines:
