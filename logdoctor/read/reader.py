@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from logdoctor.knowledge import COMMON, Benign, Failure, Knowledge, Pattern, Wording
+from logdoctor.knowledge import BELOW, COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block, Places
@@ -190,7 +190,7 @@ class Reader:
         self._dense = head.dense if head else frozenset()
         self._overlong = 0
         self._tail = (b"", 0)
-        self._below = ""
+        self._below: list[str] = []
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
@@ -402,19 +402,18 @@ class Reader:
                 return
             end = begin - 1
 
-    def _lines_below(self, data: bytes, at: int, seen: Iterable[int]) -> str:
+    def _lines_below(self, data: bytes, at: int, seen: Iterable[int]) -> list[str]:
         """The lines below one that begins a value which goes on there, each without its envelope."""
         wanted = max((self.index.below[i] for i in seen if i in self.index.below), default=0)
-        found = ""
-        for raw in data[at : at + wanted * TEXT].split(b"\n")[:wanted]:
-            message = next(self._peeler.messages(Line(self.source, 0, _decode(raw))), None)
-            found += "\n" + (message.text if message is not None else "")
-        return found
+        below = data[at : at + wanted * TEXT].split(b"\n")[:wanted]
+        return ["".join(m.text for m in self._peeler.messages(Line(self.source, 0, _decode(raw)))) for raw in below]
 
     def _line(self, raw: bytes, number: int, seen: Sequence[int] | set[int]) -> Iterator[Fact]:
         line = Line(self.source, number, _decode(raw))
         messages = list(self._peeler.messages(line))
-        for message in messages:
+        for at, message in enumerate(messages):
+            if len(messages) > 1:  # a record with newlines in it has its own lines below
+                self._below = [one.text for one in messages[at + 1 : at + 1 + BELOW]]
             try:
                 yield from self._message(message, seen, len(messages) > 1)
             except TooSlow:
@@ -484,7 +483,10 @@ class Reader:
                 said += [
                     self._fact(pattern, fields, message)
                     for fields in facts_of(
-                        pattern, text + self._below if pattern.below else text, self.index.knowledge.kinds, names
+                        pattern,
+                        "\n".join([text, *self._below[: pattern.below]]) if pattern.below else text,
+                        self.index.knowledge.kinds,
+                        names,
                     )
                 ]
             for failure, wording in wanted.wordings:
