@@ -235,7 +235,7 @@ def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -
         facts.sort(key=lambda fact: (place[fact.evidence.source], fact.evidence.line))
     facts = in_phase(facts)
     settings = knowledge.engines[engine].settings
-    seen = course(facts, settings.get("front_end", ()))
+    seen = course(facts, settings.get("front_end", ()), settings.get("early"))
     return Boot(
         source=life.source,
         replica=life.replica or life.source,
