@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Knowledge
-from logdoctor.mask import safe, safe_part, secrets_in, without
+from logdoctor.mask import safe, safe_part, secrets_in, secrets_of, without
 from logdoctor.model import Boot, Cause, Evidence, Input, Notice, Trouble, Verdict
 from logdoctor.startup import Said, Startup, startup
 from logdoctor.version import __version__
@@ -81,15 +81,17 @@ def report(
         "clear": _clear(verdicts),
         "troubles": [{"input": safe(t.source), "line": t.line, "what": safe(t.what)} for t in troubles],
     }
-    # A key that was given as an argument may stand elsewhere, too, where nothing beside it says that it is one.
+    # A key that stands beside its name once may stand elsewhere, too, where nothing beside it says that it is one.
     hidden: Plain = without(plain, secrets(boots))
     return hidden
 
 
 def secrets(boots: Sequence[Boot]) -> frozenset[str]:
-    """The secrets that the servers' own settings hold."""
+    """The secrets that the servers' own settings hold, and those that a cited line gives away by a name."""
     flags = (fact.fields for boot in boots for fact in boot.facts if fact.kind == "flag")
-    return secrets_in((str(fields["name"]), fields.get("value")) for fields in flags)
+    lines = {one.evidence.text for boot in boots for one in (*boot.facts, *boot.notices, *boot.incidents)}
+    lines |= {boot.cause.evidence.text for boot in boots if boot.cause is not None}
+    return secrets_in((str(fields["name"]), fields.get("value")) for fields in flags) | secrets_of(lines)
 
 
 def _clear(verdicts: Sequence[Verdict]) -> list[Plain]:

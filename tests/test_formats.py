@@ -164,7 +164,7 @@ def test_no_secret_is_in_any_form(group: int, reported: Callable[..., dict[str, 
     )
     plain = reported(log)
     assert plain["boots"][0]["cause"]
-    assert len(plain["boots"][0]["warnings"]["unknown"]) >= 10
+    assert len(plain["boots"][0]["warnings"]["unknown"]) >= min(10, len(lines))
     for name in FORMATS:
         text = render(name, plain)
         assert "PLANTED" not in text, name
