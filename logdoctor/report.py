@@ -89,7 +89,8 @@ def report(
 def secrets(boots: Sequence[Boot]) -> frozenset[str]:
     """The secrets that the servers' own settings hold, and those that a cited line gives away by a name."""
     flags = (fact.fields for boot in boots for fact in boot.facts if fact.kind == "flag")
-    lines = {one.evidence.text for boot in boots for one in (*boot.facts, *boot.notices, *boot.incidents)}
+    lines = {fact.evidence.text for boot in boots for fact in boot.facts}
+    lines |= {notice.evidence.text for boot in boots for notice in boot.notices}
     lines |= {boot.cause.evidence.text for boot in boots if boot.cause is not None}
     return secrets_in((str(fields["name"]), fields.get("value")) for fields in flags) | secrets_of(lines)
 
