@@ -205,6 +205,7 @@ def check(
     files = _outputs(output, logs)
     from logdoctor.check import around, read
     from logdoctor.judge import judge
+    from logdoctor.mask import safe
     from logdoctor.report import newest, unmet
     from logdoctor.report import report as build
 
@@ -235,6 +236,7 @@ def check(
         around(plain, context)
     needs = {rule.name: rule.needs for rule in kept}
     plain["unmet"] = unmet(plain, needs, {f"expect.{key}" for key in wanted.expect})
+    plain["strangers"] = [safe(name) for name in reading.strangers]
     plain["ignored"] = [{"rule": name, "reason": why} for name, why in wanted.ignore.items()]
     plain |= {"fail_on": fail_on.value, "allow_incomplete": allow_incomplete}
     _give(plain, files, format, verbose, no_color, quiet)

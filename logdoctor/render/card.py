@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from logdoctor.render.summary import Summary, summary
+
 Plain = Mapping[str, Any]
 Span = tuple[str, str]
 """A piece of text and its style: bold, dim, red, yellow, green, blue, or nothing."""
@@ -13,6 +15,7 @@ Row = list[Span]
 
 WIDTH = 80
 _OUTCOME = {"ready": "green", "stopped": "blue", "failed": "red", "crashed": "red", "incomplete": "yellow"}
+_STATE = {**_OUTCOME, "degraded": "yellow", "fine": "green", "unknown": "yellow"}
 _SEVERITY = {"error": "red", "warning": "yellow", "info": "blue"}
 _MEANS = {
     "ready": "serves",
@@ -76,6 +79,33 @@ def rows(report: Plain, width: int = WIDTH, verbose: bool = False) -> Iterator[R
     for trouble in report["troubles"]:
         where = f"{trouble['input']}" + (f" line {trouble['line']}" if trouble["line"] else "")
         yield from _wrapped(f"trouble: {where}: {trouble['what']}", "  ", width, "yellow")
+    yield from _summary(summary(report), width)
+
+
+def _summary(all_: Summary, width: int) -> Iterator[Row]:
+    """Behind many cards, where the eye rests: what is not fine, and last of all the counts."""
+    if not all_.many:
+        return
+    yield []
+    yield [("━" * width, "dim")]
+    for group in all_.groups():
+        count = f" ({len(group.servers):,} logs)" if len(group.servers) > 1 else ""
+        yield from _wrapped(
+            f"{group.reason}{count}", f"{group.state.upper():<10}  ", width, f"bold {_STATE[group.state]}"
+        )
+        for server in group.servers:
+            place = f"line {server.line}" if server.line else ""
+            room = width - 12 - len(place) - 2
+            name = server.name if len(server.name) <= room else "…" + server.name[1 - room :]
+            yield [(" " * 12, ""), (f"{name:<{room}}  ", ""), (place, "dim")]
+    if all_.groups():
+        yield []
+    row: Row = [(f"{len(all_.servers):,} logs", "bold")]
+    for number, (state, count) in enumerate(all_.counts()):
+        row += [(": " if number == 0 else ", ", ""), (f"{count:,} {state}", f"bold {_STATE[state]}")]
+    yield from _fit(row, width)
+    if all_.folder:
+        yield from _wrapped(f"in {all_.folder}", "", width, "dim")
 
 
 def _shown(boots: Sequence[Plain], verbose: bool) -> list[Plain]:
