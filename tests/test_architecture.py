@@ -16,7 +16,7 @@ LAYERS = (
     ("model", "mask", "expression"),
     ("knowledge", "size"),
     ("read",),
-    ("outcome", "boots", "startup", "rule", "inputs"),
+    ("outcome", "boots", "startup", "rule", "inputs", "workers"),
     ("cause", "judge", "derive", "store"),
     ("report", "render", "excerpt", "config", "pin", "compare", "learn", "explain"),
     ("check", "probe"),
@@ -31,8 +31,8 @@ LAYERS = (
 ONLY_IN = {
     "requests": {"probe"},
     "prometheus_client": {"probe", "render", "metrics"},
-    "typer": {"cli", "commands"},
-    "rich": {"render", "probe", "cli", "commands", "watch"},
+    "typer": {"cli"},
+    "rich": {"render", "probe", "cli", "watch"},
     "hyperscan": {"read"},
 }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 Plain = Mapping[str, Any]
@@ -80,7 +80,7 @@ def summary(report: Plain) -> Summary:
     newest = {(boot["input"], boot["replica"]): boot for boot in report["boots"]}
     boots = list(newest.values())
     strangers = report.get("strangers", ())
-    folder = _folder([*(boot["input"] for boot in boots), *strangers])
+    folder = _folder([boot["input"] for boot in boots])
     worst: dict[tuple[str, str, int], Plain] = {}
     for finding in report["findings"]:  # the worst come first
         if finding["severity"] != "info" and finding.get("kind") != "cause":
@@ -114,7 +114,5 @@ def _server(boot: Plain, finding: Plain | None, folder: str) -> Server:
 
 def _folder(names: Sequence[str]) -> str:
     """The folder that all names lie in, with its slash."""
-    if len(set(names)) < 2:
-        return ""
-    start = os.path.commonprefix(list(names))
-    return start[: start.rfind("/") + 1]
+    pieces = takewhile(lambda same: len(set(same)) == 1, zip(*(name.split("/")[:-1] for name in names), strict=False))
+    return "".join(f"{same[0]}/" for same in pieces)
