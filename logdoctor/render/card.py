@@ -101,8 +101,8 @@ def _summary(all_: Summary, width: int) -> Iterator[Row]:
     if all_.groups():
         yield []
     row: Row = [(f"{len(all_.servers):,} logs", "bold")]
-    for number, (state, count) in enumerate(all_.counts()):
-        row += [(": " if number == 0 else ", ", ""), (f"{count:,} {state}", f"bold {_STATE[state]}")]
+    for state, number in all_.counts():
+        row += [(": " if len(row) == 1 else ", ", ""), (f"{number:,} {state}", f"bold {_STATE[state]}")]
     yield from _fit(row, width)
     if all_.folder:
         yield from _wrapped(f"in {all_.folder}", "", width, "dim")
