@@ -149,12 +149,12 @@ def _summary(seen: Summary, numbers: Mapping[int, str]) -> Iterator[str]:
     fine = [server for server in seen.servers if server.state == "fine"]
     yield '<section class="summary" aria-labelledby="summary">\n<h2 id="summary">All logs</h2>\n'
     if len(fine) < len(seen.servers):
-        yield '<table>\n<thead><tr><th scope="col">log</th><th scope="col">what is wrong</th><th scope="col" class="place">line</th></tr></thead>\n'
+        yield '<table>\n<thead><tr><th scope="col">state</th><th scope="col">log</th><th scope="col">what is wrong</th><th scope="col" class="place">line</th></tr></thead>\n'
         for group in seen.groups():
             yield "<tbody>\n"
             for server in group.servers:
                 yield (
-                    f'<tr><td class="name"><span class="badge {server.state}">{server.state}</span>{_jump(server, numbers)}</td>'
+                    f'<tr><td><span class="badge {server.state}">{server.state}</span></td><td class="name">{_jump(server, numbers)}</td>'
                     f'<td>{escape(server.reason)}</td><td class="place">{server.line or ""}</td></tr>\n'
                 )
             yield "</tbody>\n"
@@ -366,7 +366,7 @@ def _memory(boot: Plain, key: str, level: int) -> Iterator[str]:
 
 
 def _share(part: float) -> str:
-    return f"{100 * part:.0f} %" if part >= 0.01 else "< 1 %"
+    return f"{100 * part:.0f} %" if part >= 0.01 else "under 1 %"
 
 
 def _timeline(boot: Plain, key: str, level: int) -> Iterator[str]:
