@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from logdoctor.render.summary import Summary, summary
+from logdoctor.render.summary import Summary, newest, summary
 
 Plain = Mapping[str, Any]
 Span = tuple[str, str]
@@ -112,18 +112,13 @@ def _shown(boots: Sequence[Plain], verbose: bool) -> list[Plain]:
     """The newest boot of each replica, and all where there are few."""
     if verbose or len(boots) <= 3:
         return list(boots)
-    last: dict[tuple[str, str], Plain] = {}
-    for boot in boots:
-        last[(boot["input"], boot["replica"])] = boot
-    return list(last.values())
+    return newest(boots)
 
 
 def _loops(boots: Sequence[Plain], shown: Sequence[Plain], width: int) -> Iterator[Row]:
     """Say in a line per replica what became of the boots that are not shown."""
-    for newest in shown:
-        earlier = [
-            b for b in boots if (b["input"], b["replica"]) == (newest["input"], newest["replica"]) and b is not newest
-        ]
+    for last in shown:
+        earlier = [b for b in boots if (b["input"], b["replica"]) == (last["input"], last["replica"]) and b is not last]
         if not earlier:
             continue
         counted: dict[str, int] = {}
@@ -132,7 +127,7 @@ def _loops(boots: Sequence[Plain], shown: Sequence[Plain], width: int) -> Iterat
             counted[name] = counted.get(name, 0) + 1
         text = ", ".join(f"{count} × {name}" for name, count in counted.items())
         yield from _wrapped(
-            f"{len(earlier)} earlier boots of {newest['replica']}: {text}; -v shows them", "", width, "dim"
+            f"{len(earlier)} earlier boots of {last['replica']}: {text}; -v shows them", "", width, "dim"
         )
         yield []
 
@@ -328,7 +323,8 @@ def _finding(finding: Plain, width: int) -> Iterator[Row]:
     yield from _wrapped(finding["title"], f"  {finding['severity']:<7} ", width, style)
     yield from _wrapped(finding["message"], "          ", width)
     for one in finding["evidence"][:2]:
-        for row in _quote(one["line"], one["said"], width - 8):
+        source = "" if one["input"] == finding["input"] else one["input"]
+        for row in _quote(one["line"], one["said"], width - 8, source):
             yield [("        ", ""), *row]
     for fix in finding["fix"][:3]:
         yield from _wrapped(fix, "          → ", width)

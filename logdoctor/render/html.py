@@ -12,6 +12,7 @@ from typing import Any
 
 from logdoctor.render import chart
 from logdoctor.render.card import LABELS
+from logdoctor.render.live import answers, state_of
 from logdoctor.render.summary import MANY, Server, Summary, summary
 
 Plain = Mapping[str, Any]
@@ -114,7 +115,10 @@ def _head(report: Plain, newest: Sequence[Plain], seen: Summary) -> Iterator[str
         meaning = f"{_named(newest[0])}."
     if report["live"] and not report["boots"]:
         well = sum(bool(server.get("healthy")) for server in report["live"])
-        meaning = f"{well} of {len(report['live'])} servers that were asked are healthy."
+        count = len(report["live"])
+        meaning = f"{well} of {count} servers that were asked are well."
+        if count == 1:
+            meaning = f"{escape(report['live'][0]['url'])} {'answers as it should' if well else 'is not well'}."
         verdict = verdict if verdict != "unknown" else "healthy" if well == len(report["live"]) else "failed"
         mark = _VERDICT[verdict][0]
     yield "<header>\n<h1>logdoctor report</h1>\n"
@@ -222,6 +226,9 @@ def _silence(silence: Plain, level: int) -> Iterator[str]:
 
 def _anchor(report: Plain, finding: Plain) -> str:
     """Where on the page a finding stands."""
+    for number, server in enumerate(report["live"], 1):
+        if finding["input"] == server["url"] and not finding["boot"]:
+            return f"#s{number}-findings"
     for number, boot in enumerate(report["boots"], 1):
         if (boot["input"], boot["replica"], boot["boot"]) == (finding["input"], finding["replica"], finding["boot"]):
             return f"#b{number}-findings"
@@ -557,42 +564,17 @@ def _earlier(report: Plain, boots: Sequence[Plain], numbers: Mapping[int, str]) 
 
 
 def _server(report: Plain, server: Plain, key: str) -> Iterator[str]:
-    well = bool(server.get("healthy"))
-    word = "healthy" if well else "not healthy" if server.get("reachable", True) else "down"
+    word, well = state_of(server), bool(server["healthy"])
     name = " ".join(str(server[k]) for k in ("engine_title", "version") if server.get(k)) or "server"
     yield f'<section class="boot" aria-labelledby="{key}">\n<h2 id="{key}"><span class="badge {"ready" if well else "failed"}">{word}</span>{escape(name)} at {escape(server["url"])}</h2>\n'
+    findings = [f for f in report["findings"] if f["input"] == server["url"] and not f["boot"]]
+    yield from _found("What should be changed", [f for f in findings if f["severity"] != "info"], key, 3)
     yield "<table>\n<caption>What it answered</caption>\n<tbody>\n"
-    for label, value in _answers(server):
+    for label, value in answers(server):
         yield f'<tr><th scope="row">{escape(label)}</th><td>{escape(value)}</td></tr>\n'
     yield "</tbody>\n</table>\n"
-    for finding in report["findings"]:
-        if finding["input"] == server["url"] and not finding["boot"]:
-            yield from _finding(finding, 3)
+    yield from _found("Good to know", [f for f in findings if f["severity"] == "info"], f"{key}-info", 3)
     yield "</section>\n"
-
-
-def _answers(server: Plain) -> Iterator[tuple[str, str]]:
-    """What a server answered, key by key: numbers, texts, and one level of what is nested."""
-    for key, value in server.items():
-        if key in ("url", "engine", "engine_title", "healthy", "version", "reachable"):
-            continue
-        label = key.replace("_", " ")
-        if isinstance(value, Mapping):
-            text = ", ".join(f"{k.replace('_', ' ')} {_plain(v)}" for k, v in value.items() if _plain(v))
-        elif isinstance(value, (list, tuple)):
-            text = ", ".join(filter(None, (_plain(one) for one in value)))
-        else:
-            text = _plain(value)
-        if text:
-            yield label, _short(text, LOG_TEXT)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        return f"{value:,}"
-    return value if isinstance(value, str) else ""
 
 
 def _open_ends(report: Plain) -> Iterator[str]:
@@ -613,7 +595,7 @@ def _open_ends(report: Plain) -> Iterator[str]:
 
 
 def _foot(report: Plain) -> Iterator[str]:
-    yield f"<footer>\n<p>logdoctor {escape(report['logdoctor'])} read "
+    yield f"<footer>\n<p>logdoctor {escape(report['logdoctor'])} {'read' if report['inputs'] else 'asked'} "
     inputs = report["inputs"]
     given = [f"{escape(i['name'])} ({i['lines']:,} lines, {i['bytes']:,} bytes)" for i in inputs]
     if len(inputs) > MANY:
@@ -621,7 +603,7 @@ def _foot(report: Plain) -> Iterator[str]:
             f"{len(inputs):,} files ({sum(i['lines'] for i in inputs):,} lines, {sum(i['bytes'] for i in inputs):,} bytes)"
         ]
     yield (
-        ", ".join(given) or "no input"
+        ", ".join(given or [escape(server["url"]) for server in report["live"]]) or "nothing"
     ) + '. Line numbers are those of the file: <code class="flag">sed -n 88p server.log</code> shows line 88. '
     yield "What no line says is unknown, never fine. Secrets are masked.</p>\n</footer>\n"
 

@@ -77,8 +77,7 @@ class Summary:
 
 def summary(report: Plain) -> Summary:
     """Judge the newest start of each server of a report."""
-    newest = {(boot["input"], boot["replica"]): boot for boot in report["boots"]}
-    boots = list(newest.values())
+    boots = newest(report["boots"])
     strangers = report.get("strangers", ())
     folder = _folder([boot["input"] for boot in boots])
     worst: dict[tuple[str, str, int], Plain] = {}
@@ -94,6 +93,11 @@ def summary(report: Plain) -> Summary:
     ]
     servers += [Server("unknown", REASONS["unknown"], name.removeprefix(folder), 0) for name in strangers]
     return Summary(folder, tuple(servers))
+
+
+def newest(boots: Sequence[Plain]) -> list[Plain]:
+    """The newest start of each server."""
+    return list({(boot["input"], boot["replica"]): boot for boot in boots}.values())
 
 
 def _server(boot: Plain, finding: Plain | None, folder: str) -> Server:
