@@ -44,8 +44,9 @@ def report(
     verdicts: Sequence[Verdict],
     troubles: Sequence[Trouble],
     knowledge: Knowledge,
+    strangers: Sequence[str] = (),
 ) -> Plain:
-    """Build the report of one run."""
+    """Build the report of one run. `strangers` are the inputs in which no engine spoke."""
     findings = [_finding(v) for v in verdicts if v.outcome == "fires"]
     findings += [_cause_finding(boot) for boot in boots if boot.cause is not None]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -80,6 +81,7 @@ def report(
         ],
         "clear": _clear(verdicts),
         "troubles": [{"input": safe(t.source), "line": t.line, "what": safe(t.what)} for t in troubles],
+        **({"strangers": [safe(name) for name in strangers]} if strangers else {}),
     }
     # A key that stands beside its name once may stand elsewhere, too, where nothing beside it says that it is one.
     hidden: Plain = without(plain, secrets(boots))

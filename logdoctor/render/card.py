@@ -200,10 +200,8 @@ def _cause(cause: Plain, width: int, source: str) -> Iterator[Row]:
     yield from _wrapped(cause["why"], "  ", width)
     for number, fix in enumerate(cause["fix"], 1):
         yield from _wrapped(fix, f"  {number}. ", width)
-    yield [
-        (f"  {cause['kind']}", "dim"),
-        (f"  logdoctor explain {cause['kind']}" if len(cause["kind"]) < 28 else "", "dim"),
-    ]
+    explain = f"  logdoctor explain {cause['kind']}"
+    yield [(f"  {cause['kind']}", "dim"), (explain if len(explain) + len(cause["kind"]) + 2 <= width else "", "dim")]
 
 
 def _quote(line: int, text: str, width: int, source: str = "") -> Iterator[Row]:
@@ -311,9 +309,10 @@ def _timeline(boot: Plain, width: int) -> Iterator[Row]:
     yield []
     for number, step in enumerate(steps[:10]):
         head = f"  {'start' if number == 0 else '':<18} "
-        text = f"{step['phase'][:22]:<22} {_duration(step['seconds']):>9} "
+        name = 22 if width >= WIDTH else 14
+        text = f"{step['phase'][:name]:<{name}} {_duration(step['seconds']):>9} "
         place = f" line {step['line']}"
-        room = max(4, width - len(head) - len(text) - len(place) - 1)
+        room = max(1, width - len(head) - len(text) - len(place) - 1)
         bar = "━" * max(1, round(room * step["seconds"] / longest)) if step["seconds"] > 0 else ""
         yield [(head, "dim"), (text, ""), (f"{bar:<{room}}", "blue"), (place, "dim")]
 

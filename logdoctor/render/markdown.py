@@ -167,7 +167,8 @@ def _boot(report: Plain, boot: Plain) -> Iterator[str]:
     for one in boot["incidents"]:
         yield f"- incident {escaped(one['kind'])}: {one['count']} ×, first in line {one['line']}"
     if boot["warnings"]["benign"] or boot["warnings"]["unknown"]:
-        yield f"- {boot['warnings']['benign']} harmless warnings, {boot['warnings']['unknown_total']} unknown ones"
+        harmless, unknown = boot["warnings"]["benign"], boot["warnings"]["unknown_total"]
+        yield f"- warnings: {harmless} harmless, {unknown} that logdoctor does not know"
         yield ""
 
 

@@ -102,7 +102,6 @@ def check(
     files = files_to_write(output, logs)
     from logdoctor.check import around, read
     from logdoctor.judge import judge
-    from logdoctor.mask import safe
     from logdoctor.report import newest, unmet
     from logdoctor.report import report as build
 
@@ -124,7 +123,7 @@ def check(
         asked = command.run(live, options, kept, knowledge, wanted.settings(), boots=boots, baseline=good)
         verdicts += asked.verdicts
         reading.troubles += asked.troubles
-    plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge)
+    plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge, reading.strangers)
     if asked is not None:
         from logdoctor.probe import command
 
@@ -133,7 +132,6 @@ def check(
         around(plain, context)
     needs = {rule.name: rule.needs for rule in kept}
     plain["unmet"] = unmet(plain, needs, {f"expect.{key}" for key in wanted.expect})
-    plain["strangers"] = [safe(name) for name in reading.strangers]
     plain["ignored"] = [{"rule": name, "reason": why} for name, why in wanted.ignore.items()]
     plain |= {"fail_on": fail_on.value, "allow_incomplete": allow_incomplete}
     give(plain, files, format, verbose, no_color, quiet)
