@@ -14,7 +14,7 @@ from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Troub
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block, Places
 from logdoctor.read.extract import TooSlow, facts_of, hears
-from logdoctor.read.fold import COARSE, FINE, Fold
+from logdoctor.read.fold import COARSE, FINE, FINEST, Fold
 from logdoctor.read.peel import Peeler
 from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
@@ -390,7 +390,7 @@ class Reader:
     def _fold(
         self, data: bytes, begin: int, end: int, places: Places, periodic: Mapping[int, Sequence[int] | None]
     ) -> Iterator[Fact]:
-        groups = FINE if self._blocks_read < LONG else COARSE
+        groups = FINEST if not self._blocks_read else FINE if self._blocks_read < LONG else COARSE
         for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds, groups):
             key = (fold.pattern.name, fold.key)
             if fold.offset < 0:
