@@ -1,7 +1,7 @@
 """The pages in docs/ that are made of the knowledge: one for each kind of failure and each rule, and their lists.
 
-    python -m logdoctor.docs            write them anew
-    python -m logdoctor.docs --check    exit status 1 where they are stale
+python -m logdoctor.docs            write them anew
+python -m logdoctor.docs --check    exit status 1 where they are stale
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from logdoctor.explain import TODO, Page, of_failure, of_rule, scope
 from logdoctor.knowledge import COMMON, Failure, Knowledge, load
-from logdoctor.model import PHASES
 from logdoctor.mask import visible
+from logdoctor.model import PHASES
 from logdoctor.render.markdown import code
 from logdoctor.rule import Rule, folder, load_rules
 
@@ -154,8 +154,8 @@ def _shown(line: str) -> str:
 def _rules(rules: Sequence[Rule]) -> Iterator[str]:
     yield "# Rules"
     yield ""
-    yield "What a rule is, and how to write one of your own: [../rules.md](../rules.md). `--ignore RULE` leaves one out,"
-    yield "`[rules.severity]` in [logdoctor.toml](../expectations.md) changes how much it counts."
+    yield "What a rule is, and how to write one of your own: [../rules.md](../rules.md). `--ignore RULE` leaves one"
+    yield "out, `[rules.severity]` in [logdoctor.toml](../expectations.md) changes how much it counts."
     for topic in sorted({rule.topic for rule in rules}):
         yield from ("", f"## {topic}", "", "| rule | severity | what is wrong |", "|---|---|---|")
         for rule in sorted((r for r in rules if r.topic == topic), key=lambda r: r.name):

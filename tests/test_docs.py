@@ -115,7 +115,9 @@ def test_links_lead_somewhere() -> None:
 
 # ── what is quoted as output ─────────────────────────────────────────────────────────────────────────────────────────
 
-BLOCK = re.compile(r"(?:^<!-- answers: (?P<answers>[\w-]+) -->\n)?^```console\n(?P<text>.*?)^```$", re.M | re.S)
+BLOCK = re.compile(
+    r"(?:^<!-- answers: (?P<answers>[\w-]+) -->\n)?^```console\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 LEFT_OUT = "…"
 """A line of its own that stands for lines that a page leaves out."""
 PORT = "8000"
@@ -130,7 +132,7 @@ def quoted(path: Path) -> list[re.Match[str]]:
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
     """Each command of a block with the output that is quoted."""
-    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         lines = part.split("\n")
         count = 1 + next((i for i, line in enumerate(lines[1:]) if not line.startswith("> ")), len(lines) - 1)
         command = "\n".join([lines[0], *(line[2:] for line in lines[1:count])])
@@ -171,7 +173,7 @@ def same(said: str, quote: str, vary: bool) -> bool:
     """Whether a quote is what was said, but for what it says to leave out, and for times where a server answered."""
     if vary:
         said, quote = _VARIES.sub("0", said), _VARIES.sub("0", quote)
-    pieces = [re.escape(piece) for piece in re.split(rf"^ *{LEFT_OUT}$", quote, flags=re.M)]
+    pieces = [re.escape(piece) for piece in re.split(rf"^ *{LEFT_OUT}$", quote, flags=re.MULTILINE)]
     return re.fullmatch("(?:.|\n)*?".join(pieces), said) is not None
 
 
@@ -186,9 +188,7 @@ def test_what_is_quoted_was_printed(page: Path, tmp_path: Path, request: pytest.
             name: stack.enter_context(running(Replay(FIXTURES / "vllm-0.31.0" / name)))
             for name in set(answering.values())
         }
-        ports = {
-            i: str(servers[answering[n]].server_address[1]) for i, (n, _, _) in enumerate(asked) if n in answering
-        }
+        ports = {i: str(servers[answering[n]].server_address[1]) for i, (n, _, _) in enumerate(asked) if n in answering}
         said = printed([command for _, command, _ in asked], tmp_path, ports)
     assert len(said) == len(asked)
     if request.config.getoption("--accept"):
