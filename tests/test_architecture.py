@@ -31,8 +31,8 @@ LAYERS = (
 ONLY_IN = {
     "requests": {"probe"},
     "prometheus_client": {"probe", "render", "metrics"},
-    "typer": {"cli", "commands"},
-    "rich": {"render", "probe", "cli", "commands", "watch"},
+    "typer": {"cli"},
+    "rich": {"render", "probe", "cli", "watch"},
     "hyperscan": {"read"},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import start
 from test_properties import BROKEN
+
+from logdoctor.cli import commands
+from logdoctor.cli.app import COMMANDS
 
 pytestmark = pytest.mark.flaky(reruns=2)  # real processes and clocks, on machines that others keep busy
 
@@ -159,6 +163,31 @@ def test_every_command_shows_an_example() -> None:
     assert {"check", "facts", "lint"} <= set(commands)
     for command in commands:
         assert "Example: logdoctor" in run(command, "--help").stdout.decode(), command
+
+
+def test_commands_are_imported_only_when_called() -> None:
+    """The help of the whole program imports no command, and a command imports no other."""
+    code = (
+        "import sys; from logdoctor.cli import run; run(sys.argv[1:]); "
+        "print(*(name for name in sys.modules if name.startswith('logdoctor.cli.commands.')), file=sys.stderr)"
+    )
+
+    def imported(*arguments: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=60)
+        assert done.stdout
+        return done.stderr.decode().split()
+
+    assert imported("--help") == []
+    assert imported("lint", "--help") == ["logdoctor.cli.commands.lint"]
+
+
+def test_each_command_is_listed_with_the_first_line_of_its_help() -> None:
+    """What the help of the program says about a command is what the command says about itself."""
+    folder = Path(commands.__file__).parent
+    assert set(COMMANDS) == {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    for name, line in COMMANDS.items():
+        info = importlib.import_module(f"logdoctor.cli.commands.{name}").app.registered_commands[0]
+        assert (info.name, info.callback.__doc__.splitlines()[0]) == (name, line)
 
 
 def test_last_looks_at_the_newest_boot_only(tmp_path: Path) -> None:

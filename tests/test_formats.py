@@ -31,7 +31,7 @@ from test_properties import BROKEN
 
 import logdoctor
 from logdoctor.api import probe
-from logdoctor.cli import Format
+from logdoctor.cli.options import Format
 from logdoctor.knowledge import load as load_all
 from logdoctor.mask import safe
 from logdoctor.render import formats, lnav, nagios

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import regex
 
-from logdoctor.knowledge import COMMON, Failure, Knowledge, Pattern, Wording
+from logdoctor.knowledge import COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
 from logdoctor.read import blocks as block_room
-from logdoctor.read.blocks import Block
+from logdoctor.read.blocks import Block, Places
 from logdoctor.read.extract import TooSlow, facts_of, hears
-from logdoctor.read.fold import Fold
+from logdoctor.read.fold import COARSE, FINE, Fold
 from logdoctor.read.peel import Peeler
 from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
@@ -39,6 +39,8 @@ _NEVER_A_CAUSE = ("Warning", "CancelledError", "GeneratorExit")
 """Ends of the names of exceptions that are warnings, or that only say that something else ended a task."""
 HOLD = 64
 """Blocks after which the counts of periodic lines are handed on; a short block, the end for now, does it too."""
+LONG = 100
+"""Blocks after which a log is long: many statistics lines become fewer facts."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
 TEXT = 2_000
@@ -51,6 +53,7 @@ class Wanted:
 
     patterns: tuple[Pattern, ...]
     wordings: tuple[tuple[Failure, Wording], ...]
+    benign: tuple[Benign, ...]
 
 
 class Index:
@@ -67,12 +70,18 @@ class Index:
             for wording in failure.wordings:
                 for literal in wording.contains[:1] if wording.all else wording.contains:
                     wordings.setdefault(literal, []).append((failure, wording))
+        benign: dict[str, list[Benign]] = {}
+        for warning in knowledge.benign:
+            for literal in warning.contains:
+                benign.setdefault(literal, []).append(warning)
         periodic = [p for p in knowledge.patterns if p.periodic]
         self.fold = Fold(periodic, knowledge.kinds)
         folded = {literal for p in periodic for literal in p.contains}
-        texts = [*dict.fromkeys([*patterns, *wordings, *_MARKS])]
+        texts = [*dict.fromkeys([*patterns, *wordings, *_MARKS, *benign])]
         self.texts = texts
-        self.wanted = [Wanted(tuple(patterns.get(t, ())), tuple(wordings.get(t, ()))) for t in texts]
+        self.wanted = [
+            Wanted(tuple(patterns.get(t, ())), tuple(wordings.get(t, ())), tuple(benign.get(t, ()))) for t in texts
+        ]
         self.hot = frozenset(
             i
             for i, t in enumerate(texts)
@@ -81,12 +90,22 @@ class Index:
         self.bare_error = texts.index("Error\n")
         self.folded = {i: [self.fold.index_of(p) for p in self.wanted[i].patterns] for i in self.hot}
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
-        self.benign = [(b, b.contains) for b in knowledge.benign]
+        self._usual = {
+            len(texts) + number: (pattern.common.encode(), len(pattern.contains[0].encode()))
+            for number, pattern in enumerate(periodic)
+            if pattern.common
+        }
+        self._scanners: dict[bool, Scanner] = {}
         self.frames = {f: phase for engine in knowledge.engines.values() for f, phase in engine.frames.items()}
 
     def scanner(self, folding: bool) -> Scanner:
-        """Make a scanner for the literals; of those of folded lines, one occurrence per block is enough."""
-        return Scanner({i: t.encode() for i, t in enumerate(self.texts)}, self.hot if folding else ())
+        """Give the scanner for the literals; of those of folded lines, one occurrence per block is enough."""
+        scanner = self._scanners.get(folding)
+        if scanner is None:
+            literals = {i: t.encode() for i, t in enumerate(self.texts)}
+            scanner = Scanner(literals, self.hot, self._usual) if folding else Scanner(literals)
+            self._scanners[folding] = scanner
+        return scanner
 
 
 class Reader:
@@ -110,6 +129,8 @@ class Reader:
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
+        self._blocks_read = 0
+        self._next = 1  # the number of the next block's first line
 
     def follow(self, earlier: Reader) -> None:
         """Go on where an earlier part of the same log was cut: a traceback may lie across the cut."""
@@ -153,7 +174,7 @@ class Reader:
             self.binary = True
             self.troubles.append(Trouble(self.source, "is not text: no log was read"))
             for block in cut:
-                self.lines = block.first + block.data.count(b"\n") - 1
+                self.lines += block_room.newlines(block.data, 0, len(block.data))
             return
         head = first.data[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n")
         self._peeler.learn(head)
@@ -161,22 +182,17 @@ class Reader:
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
         data = block.data
-        self._overlong += len(block.cut)
+        places = Places(block, self._next)
+        self._overlong += block.overlong
         hits = scanner.hits(data)
-        periodic: set[int] = set()
+        periodic: dict[int, list[int]] = {}
         if folding:
-            for _, i in hits:
-                if i in self.index.folded:
-                    periodic.update(self.index.folded[i])
-            hits = [hit for hit in hits if hit[1] not in self.index.hot]
-        if self.index.bare_error in {i for _, i in hits}:
-            # "500 Internal Server Error" ends a line of the access log, not a traceback.
-            bare = self.index.bare_error
-            hits = [hit for hit in hits if hit[1] != bare or data[hit[0] - 7 : hit[0]] != b"Server "]
-        at = 0
-        index = 0  # of the line that begins at `at`
+            hits = self._fold_hits(hits, periodic)
+        bare = self.index.bare_error
+        # "500 Internal Server Error" ends a line of the access log, not a traceback.
+        hits = [hit for hit in hits if hit[1] != bare or data[hit[0] - 7 : hit[0]] != b"Server "]
+        at = 0  # the first line that was not looked at begins here
         folded = 0
-        folded_index = 0
         position = 0
         count = len(hits)
         while position < count or self._open:
@@ -189,14 +205,13 @@ class Reader:
             while self._open and at < min(begin, len(data)):
                 end = data.find(b"\n", at)
                 end = len(data) if end < 0 else end
-                yield from self._line(data[at:end], block.number(index), ())
-                at, index = end + 1, index + 1
+                yield from self._line(data[at:end], places.number(at), ())
+                at = end + 1
             if position >= count:
                 break
             if begin < at:  # the line was read as part of a traceback's neighbourhood
                 position += 1
                 continue
-            index += data.count(b"\n", at, begin)
             end = data.find(b"\n", begin)
             end = len(data) if end < 0 else end
             seen = set()
@@ -204,36 +219,50 @@ class Reader:
                 seen.add(hits[position][1])
                 position += 1
             if folding and seen & self.index.starts and begin > folded:
-                yield from self._fold(data, folded, begin, block, folded_index, periodic)
-                folded, folded_index = begin, index
+                yield from self._fold(data, folded, begin, places, periodic)
+                folded = begin
                 yield from self._flush()
                 self._known_folds.clear()  # a new life has its own evidence
-            yield from self._line(data[begin:end], block.number(index), seen)
-            at, index = end + 1, index + 1
+            yield from self._line(data[begin:end], places.number(begin), seen)
+            at = end + 1
         if folding:
-            yield from self._fold(data, folded, len(data), block, folded_index, periodic)
+            yield from self._fold(data, folded, len(data), places, periodic)
             self._held += 1
             if self._held >= HOLD or len(data) < self.stream.chunk // 2:
                 yield from self._flush()
-        lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        if lines:
-            self.lines = max(self.lines, block.number(lines - 1))
-            self._tail = (data, block.number(lines - 1))
+        if data:
+            self.lines = max(self.lines, places.number(len(data) - 1))
+            self._tail = (data, self.lines)
+            self._next += places.index(len(data)) + (not data.endswith(b"\n"))
+        self._blocks_read += 1
 
-    def _fold(self, data: bytes, begin: int, end: int, block: Block, index: int, periodic: set[int]) -> Iterator[Fact]:
-        if not periodic:
-            return
-        at = begin
-        for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds):
+    def _fold_hits(self, hits: Sequence[tuple[int, int]], periodic: dict[int, list[int]]) -> list[tuple[int, int]]:
+        """Part what is read in bulk, which goes to `periodic`, from what is read line by line."""
+        hot, folded, first = self.index.hot, self.index.folded, len(self.index.texts)
+        single = []
+        for hit in hits:
+            if hit[1] >= first:
+                periodic.setdefault(hit[1] - first, []).append(hit[0])
+            elif hit[1] in hot:
+                for number in folded[hit[1]]:
+                    periodic.setdefault(number, [])
+            else:
+                single.append(hit)
+        return single
+
+    def _fold(
+        self, data: bytes, begin: int, end: int, places: Places, periodic: Mapping[int, Sequence[int]]
+    ) -> Iterator[Fact]:
+        groups = FINE if self._blocks_read < LONG else COARSE
+        for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds, groups):
             key = (fold.pattern.name, fold.key)
             if fold.offset < 0:
                 self._counted[key] = self._counted.get(key, 0) + fold.fields["count"]
                 continue
-            index += data.count(b"\n", at, fold.offset)
-            at = fold.offset
-            start = data.rfind(b"\n", 0, at) + 1
-            stop = data.find(b"\n", at)
-            line = Line(self.source, block.number(index), _decode(data[start : stop if stop >= 0 else len(data)]))
+            start = data.rfind(b"\n", 0, fold.offset) + 1
+            stop = data.find(b"\n", fold.offset)
+            text = _decode(data[start : stop if stop >= 0 else len(data)])
+            line = Line(self.source, places.number(fold.offset), text)
             message = next(self._peeler.messages(line), None)
             if message is not None:
                 fact = self._fact(fold.pattern, fold.fields, message)
@@ -323,7 +352,7 @@ class Reader:
         placed: list[str] = []
         for i in sorted(seen):
             wanted = self.index.wanted[i]
-            if not wanted.patterns and not wanted.wordings:
+            if not (wanted.patterns or wanted.wordings):
                 continue
             if shared and self.index.texts[i] not in text:
                 continue
@@ -374,9 +403,8 @@ class Reader:
         if level not in _SEVERE and warns:
             level = "warning"
         if level in _SEVERE and text.strip():
-            yield self._own(
-                "notice", _given(level=level, text=text.strip()[:TEXT], known=self._benign(text, message)), message
-            )
+            known = self._benign(text, message, seen)
+            yield self._own("notice", _given(level=level, text=text.strip()[:TEXT], known=known), message)
 
     def _failure(self, failure: Failure, wording: Wording, message: Message, raised: Raised | None) -> Fact | None:
         if wording.levels and message.level not in wording.levels:
@@ -413,14 +441,13 @@ class Reader:
             message.level,
         )
 
-    def _benign(self, text: str, message: Message) -> str:
-        for benign, literals in self.index.benign:
-            if message.engine and benign.engine not in (message.engine, COMMON):
-                continue
-            if any(literal in text for literal in literals) and (
-                not benign.regex or compiled(benign.regex).search(text)
-            ):
-                return benign.id
+    def _benign(self, text: str, message: Message, seen: Iterable[int]) -> str:
+        for i in seen:
+            for benign in self.index.wanted[i].benign:
+                if (not message.engine or benign.engine in (message.engine, COMMON)) and (
+                    self.index.texts[i] in text and (not benign.regex or compiled(benign.regex).search(text))
+                ):
+                    return benign.id
         return ""
 
     def _fact(self, pattern: Pattern, fields: dict[str, object], message: Message) -> Fact:
