@@ -1,4 +1,4 @@
-"""The pages in docs/ that are made of the knowledge: one for each kind of failure and each rule, and their lists.
+"""The files in docs/ that are made: a page for each kind of failure and each rule, their lists, and the man page.
 
 python -m logdoctor.docs            write them anew
 python -m logdoctor.docs --check    exit status 1 where they are stale
@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from logdoctor.cli.manual import manual
+from logdoctor.cli.surface import commands, own_options
 from logdoctor.explain import TODO, Page, of_failure, of_rule, scope
 from logdoctor.knowledge import COMMON, Failure, Knowledge, load
 from logdoctor.mask import visible
@@ -36,6 +38,7 @@ def pages(knowledge: Knowledge, rules: Sequence[Rule]) -> dict[str, str]:
     made["failures/README.md"] = _written(_kinds(kinds, knowledge))
     made["failures/messages.md"] = _written(_messages(kinds))
     made["rules/README.md"] = _written(_rules(rules))
+    made["logdoctor.1"] = manual(list(commands()), own_options())
     return made
 
 
@@ -54,11 +57,9 @@ def write(made: Mapping[str, str], target: Path) -> list[str]:
 
 def stale(made: Mapping[str, str], target: Path) -> list[str]:
     """The files that are not what would be made, those that are missing or too many among them."""
-    there = {
-        str(path.relative_to(target).as_posix()): path.read_text("utf-8")
-        for name in {Path(name).parent for name in made}
-        for path in (target / name).glob("*.md")
-    }
+    folders = {Path(name).parent for name in made} - {Path()}
+    found = {*(target / name for name in made), *(p for name in folders for p in (target / name).glob("*.md"))}
+    there = {path.relative_to(target).as_posix(): path.read_text("utf-8") for path in found if path.is_file()}
     return sorted(name for name in {*made, *there} if there.get(name) != made.get(name))
 
 

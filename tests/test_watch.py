@@ -526,7 +526,7 @@ def test_time_that_is_over_is_exit_1(tmp_path: Path) -> None:
     """--timeout: what is known so far, exit 1."""
     path = tmp_path / "server.log"
     path.write_text("".join(start().splitlines(keepends=True)[:9]))
-    done = watch(str(path), "--timeout", "0.5", "-q")
+    done = watch(str(path), "--timeout", "0.5")
     assert done.returncode == 1
     assert done.stdout.startswith(b"INCOMPLETE")
     assert b"not ready after 0.5" in done.stderr
