@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import re
@@ -20,13 +21,17 @@ from logdoctor.read.peel import Peeler
 from logdoctor.read.reader import Index, Reader
 from logdoctor.read.source import CHUNK, STDIN, Stream
 
+ENDS = 4096
+"""Bytes at both ends of a part that tell it from others."""
 MARK = 256
 """Bytes before the place that was read up to; they tell whether it is still the same content."""
 PARTIAL = 16 * 1024
 """Bytes of an unfinished line that are kept to look at: a progress bar draws over itself without ending its line."""
 TRIES = 10
 """How often the parts of a log are looked for while they are being renamed."""
+PAUSE = 0.005
 MOST_TROUBLES = 20
+MOST_PARTS = 1000
 
 _ROTATED = re.compile(r"[-._]\d[\w.:-]*$")
 _PACKED = (".gz", ".zst", ".xz", ".bz2")
@@ -106,6 +111,7 @@ class Tail:
         self._identity = (0, 0)
         self._at = 0
         self._mark = b""
+        self._head = b""
         self._over = False
         self._named = name
         self._next: list[tuple[BinaryIO, Path, tuple[int, ...]]] = []
@@ -114,6 +120,8 @@ class Tail:
         """The part that is read now, where it is one."""
         self._old: set[tuple[int, ...]] = set()
         """Parts that were there before what is read now: they are older, whatever they are called later."""
+        self._prints: dict[bytes, None] = {}
+        """What was read of parts: one that is packed afterwards is another file with the same content."""
         self._unfinished = Unfinished()
         self._open()
 
@@ -144,11 +152,12 @@ class Tail:
             if self._file is None:
                 return b""
         data = os.pread(self._file.fileno(), self._chunk, self._at)
-        if data and not self._same(self._file.fileno()):
+        if data and not (self._same(self._file.fileno()) if self._mark else self._is_first()):
             return self._rewritten()
         if data:
             self._at += len(data)
             self._mark = (self._mark + data[-MARK:])[-MARK:]
+            self._head += data[: MARK - len(self._head)]
             self._unfinished.feed(data)
             return data
         if self._next:
@@ -167,7 +176,7 @@ class Tail:
             self._take(*self._next.pop(0))
         elif self._file is not None and self._is_mine():
             # Truncated in place: the same file from its beginning.
-            self._at, self._mark = _first_data(self._file.fileno()), b""
+            self._at, self._mark, self._head = _first_data(self._file.fileno()), b"", b""
             self._named = str(self._path)
         else:
             self._open()
@@ -185,13 +194,29 @@ class Tail:
         self._file = file
         self._identity = _identity(os.fstat(file.fileno()))
         self._key = key
-        self._at, self._mark = _first_data(file.fileno()), b""
+        self._at, self._mark, self._head = _first_data(file.fileno()), b"", b""
         self.exists = True
         self._named = str(path)
 
     def _same(self, handle: int) -> bool:
         """Whether what stands before the place that was read up to is still what was read."""
         return os.pread(handle, len(self._mark), self._at - len(self._mark)) == self._mark
+
+    def _is_first(self) -> bool:
+        """Whether what a file begins with follows what was read: copies may have been made and emptied since."""
+        assert self._file is not None
+        if self._next or not self._is_mine():
+            return True
+        for part in self._parts():
+            if part.key in self._old:
+                continue
+            try:
+                with _opened(part) as copy:
+                    if not _begins_with(self._file, copy) and _print(copy) not in self._prints:
+                        return False
+            except OSError:
+                return False  # it has just got another name
+        return True
 
     def _is_mine(self) -> bool:
         try:
@@ -220,18 +245,23 @@ class Tail:
         All are opened at once, since their names move on; if they move meanwhile, it is done again.
         """
         truncated = self._is_mine()
-        for _ in range(TRIES):
+        for again in range(TRIES):
+            time.sleep(again * PAUSE)
             with contextlib.ExitStack() as stack:
                 parts = self._parts()
+                if _holes(parts) and again < TRIES - 1:
+                    continue  # they are being renamed, one after the other
                 own = self._own(parts)
                 later = parts[parts.index(own) + 1 :] if own is not None else parts
                 later = [part for part in later if part.key not in self._old]
                 try:
                     copy = stack.enter_context(_opened(own)) if truncated and own is not None else None
-                    files = [(stack.enter_context(_opened(part)), part.path, part.key) for part in later]
                     now = stack.enter_context(self._path.open("rb", buffering=0))
+                    files = [(stack.enter_context(_opened(part)), part.path, part.key) for part in later]
                 except OSError:
                     continue  # one was renamed or packed in between
+                begun = {one[2] for one in files if truncated and _begins_with(now, one[0])}  # to be emptied at once
+                files = [one for one in files if one[2] not in begun and _print(one[0]) not in self._prints]
                 if [p.key for p in parts] != [p.key for p in self._parts()] or not self._still(now):
                     continue
                 stack.pop_all()
@@ -247,22 +277,30 @@ class Tail:
             now.close()
         if not files:
             return b""
+        self._remember(*(one[0] for one in files[: len(later)]), *([copy] if copy is not None else []))
         if _gap(own, later) or (own is None and (later or truncated) and self._mark):
             self._lose(
                 "was emptied, and no copy of it is there"
                 if truncated and not later
                 else "was rotated more than once between two looks, and not all of its parts are there"
             )
-        self._old = {part.key for part in parts}
+        self._old = {part.key for part in parts} - begun
         self._named = str(own.path) if own is not None else named
         self._next = files
-        if copy is None:
+        if copy is not None:
+            assert self._file is not None
+            self._file.close()
+            self._file, self._identity = copy, _identity(os.fstat(copy.fileno()))
+        elif truncated:
             self._over = True
             return None
-        assert self._file is not None
-        self._file.close()
-        self._file, self._identity = copy, _identity(os.fstat(copy.fileno()))
-        return self.read()
+        return self.read()  # something may have come while this was found out
+
+    def _remember(self, *files: BinaryIO) -> None:
+        for file in files:
+            self._prints[_print(file)] = None
+        for old in list(self._prints)[:-MOST_PARTS]:
+            del self._prints[old]
 
     def _lose(self, what: str) -> None:
         trouble = Trouble(self.label, f"{what}: lines may be missing")
@@ -282,9 +320,16 @@ class Tail:
         for part in parts:
             if self._mark and part.key not in self._old:
                 with contextlib.suppress(OSError), _opened(part) as file:
-                    if self._same(file.fileno()):
+                    if self._is_copy(file.fileno()):
                         return part
         return None
+
+    def _is_copy(self, handle: int) -> bool:
+        """Whether a file begins as what is read now does, and goes on so; it may lack the last lines."""
+        size = os.fstat(handle).st_size
+        if not size or os.pread(handle, len(self._head), 0) != self._head[:size]:
+            return False
+        return size < self._at or self._same(handle)
 
     def _parts(self) -> list[Part]:
         """The files that rotations made of this one, the oldest first."""
@@ -337,12 +382,35 @@ def _opened(part: Part) -> BinaryIO:
     return plain
 
 
+def _print(file: BinaryIO) -> bytes:
+    """What tells a part's content from that of others: its size and both its ends. Nothing is like nothing."""
+    handle = file.fileno()
+    size = os.fstat(handle).st_size
+    ends = os.pread(handle, ENDS, 0) + os.pread(handle, ENDS, max(0, size - ENDS))
+    return hashlib.blake2b(b"%d " % size + ends, digest_size=16).digest() if size else os.urandom(16)
+
+
+def _begins_with(file: BinaryIO, part: BinaryIO) -> bool:
+    """Whether a file holds all of a part at its beginning: it was copied and is not emptied yet."""
+    size = os.fstat(part.fileno()).st_size
+    return size > 0 and all(
+        os.pread(file.fileno(), min(ENDS, size), at) == os.pread(part.fileno(), ENDS, at)
+        for at in (0, max(0, size - ENDS))
+    )
+
+
+def _holes(parts: Sequence[Part]) -> bool:
+    """Whether a number is missing among parts that have numbers."""
+    numbers = [part.number for part in parts]
+    return bool(numbers) and min(numbers) >= 0 and numbers != list(range(numbers[0], numbers[-1] - 1, -1))
+
+
 def _gap(own: Part | None, later: Sequence[Part]) -> bool:
     """Whether a number is missing between a part and what is written now."""
     if own is None or own.number < 0:
         return False
-    numbers = [own.number, *(part.number for part in later)]
-    return numbers != list(range(numbers[0], numbers[-1] - 1, -1)) or numbers[-1] > 1
+    since = [own, *later]
+    return _holes(since) or since[-1].number > 1
 
 
 def _identity(stat: os.stat_result) -> tuple[int, int]:
