@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -84,18 +84,15 @@ class Part:
     """A file that a rotation made; `number` is that of server.log.2, -1 where the name has a date."""
 
     path: Path
-    stat: os.stat_result
+    stat: os.stat_result = field(compare=False)
     number: int
+    key: tuple[int, ...]
+    """What stays the same when a part that does not grow any more is renamed."""
 
     @property
     def packed(self) -> bool:
         """Whether it is compressed."""
         return self.path.suffix in _PACKED
-
-    @property
-    def key(self) -> tuple[int, ...]:
-        """What stays the same when a part that does not grow any more is renamed."""
-        return (*_identity(self.stat), self.stat.st_size, self.stat.st_mtime_ns)
 
 
 class Tail:
@@ -249,8 +246,6 @@ class Tail:
             time.sleep(again * PAUSE)
             with contextlib.ExitStack() as stack:
                 parts = self._parts()
-                if _holes(parts) and again < TRIES - 1:
-                    continue  # they are being renamed, one after the other
                 own = self._own(parts)
                 later = parts[parts.index(own) + 1 :] if own is not None else parts
                 later = [part for part in later if part.key not in self._old]
@@ -262,7 +257,7 @@ class Tail:
                     continue  # one was renamed or packed in between
                 begun = {one[2] for one in files if truncated and _begins_with(now, one[0])}  # to be emptied at once
                 files = [one for one in files if one[2] not in begun and _print(one[0]) not in self._prints]
-                if [p.key for p in parts] != [p.key for p in self._parts()] or not self._still(now):
+                if parts != self._listed() or not self._still(now):
                     continue
                 stack.pop_all()
                 break
@@ -332,7 +327,16 @@ class Tail:
         return size < self._at or self._same(handle)
 
     def _parts(self) -> list[Part]:
-        """The files that rotations made of this one, the oldest first."""
+        """The files that rotations made of this one, the oldest first; none is missed while they are renamed."""
+        parts = self._listed()
+        for again in range(TRIES):
+            before, parts = parts, self._listed()
+            if parts == before and not _holes(parts):
+                break
+            time.sleep(again * PAUSE)
+        return parts
+
+    def _listed(self) -> list[Part]:
         found: dict[Path, Part] = {}
         for folder in self._folders():
             for path in folder.iterdir():
@@ -340,7 +344,9 @@ class Tail:
                 if ending:
                     number = re.fullmatch(r"[-._](\d{1,4})", ending)
                     with contextlib.suppress(OSError):
-                        found[path] = Part(path, path.stat(), int(number[1]) if number else -1)
+                        stat = path.stat()
+                        key = (*_identity(stat), stat.st_size, stat.st_mtime_ns)
+                        found[path] = Part(path, stat, int(number[1]) if number else -1, key)
         # Beside the file that it is made of, a packed one is not complete yet.
         parts = [one for one in found.values() if not (one.packed and one.path.with_suffix("") in found)]
         if all(part.number >= 0 for part in parts):
