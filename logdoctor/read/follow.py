@@ -150,7 +150,9 @@ class Tail:
                 return b""
         data = os.pread(self._file.fileno(), self._chunk, self._at)
         if data and not (self._same(self._file.fileno()) if self._mark else self._is_first()):
-            return self._rewritten()
+            if not self._next:
+                return self._rewritten()
+            data = b""  # a part that somebody wrote to anew: what it held is gone
         if data:
             self._at += len(data)
             self._mark = (self._mark + data[-MARK:])[-MARK:]
@@ -256,15 +258,19 @@ class Tail:
                 except OSError:
                     continue  # one was renamed or packed in between
                 begun = {one[2] for one in files if truncated and _begins_with(now, one[0])}  # to be emptied at once
-                files = [one for one in files if one[2] not in begun and _print(one[0]) not in self._prints]
+                known = [one for one in files if one[2] in begun or _print(one[0]) in self._prints]
+                files = [one for one in files if one not in known]
                 if parts != self._listed() or not self._still(now):
                     continue
                 stack.pop_all()
+                for file, *_ in known:
+                    file.close()
                 break
         else:
             self._lose("was rotated while its parts were looked for")
             self._named, self._over = named, True
             return None
+        self._remember(*(one[0] for one in files), *([copy] if copy is not None else []))
         # An empty new file proves nothing: the writer may still hold the one before.
         if truncated or os.fstat(now.fileno()).st_size:
             files.append((now, self._path, ()))
@@ -272,7 +278,6 @@ class Tail:
             now.close()
         if not files:
             return b""
-        self._remember(*(one[0] for one in files[: len(later)]), *([copy] if copy is not None else []))
         if _gap(own, later) or (own is None and (later or truncated) and self._mark):
             self._lose(
                 "was emptied, and no copy of it is there"
