@@ -144,6 +144,9 @@ def _phase_of(rivals: Sequence[int], facts: Sequence[Fact]) -> str:
         # Another rank, or the one who waited for this, may stand in a frame that tells the phase.
         if later.by in kinds and later.fields.get("phase"):
             return str(later.fields["phase"])
+    own = (f for f in facts[index:] if f.kind == "exception" and f.evidence == fact.evidence)
+    if any(":__init__" in f.fields.get("path", "") for f in own):
+        return ""  # something was being built: that is no request
     for later in facts[index + 1 :]:
         if later.kind == "failure" and later.fields.get("role") == "symptom" and later.fields.get("fatal"):
             return "runtime"

@@ -41,7 +41,8 @@ def test_a_cause_that_is_in_the_cut_is_named(index: Index, path: Path) -> None:
     """Where the line of the cause is in what was given, it is called neither ready nor stopped, and the cause is named.
 
     A cause that only the whole log proves (a process that vanished in silence, a warning that counts when nothing else
-    explains the end) may be unknown in a part of it, but no other takes its place.
+    explains the end) may be unknown in a part of it, and so may the phase of an out-of-memory error; no other takes
+    its place.
     """
     lines = lines_of(path)
     whole = newest(index, lines)
@@ -54,11 +55,11 @@ def test_a_cause_that_is_in_the_cut_is_named(index: Index, path: Path) -> None:
         boot = newest(index, lines[begin:end])
         if boot is None:
             # No line of the rest names an engine: that is said, and nothing else.
-            assert not any("vllm" in line for line in lines[begin:end]), (begin, end)
+            assert not any(engine in line for engine in ("vllm", "sglang", "tgi") for line in lines[begin:end])
             continue
         assert boot.outcome not in ("ready", "stopped"), (begin, end)
         if boot.cause is not None:
-            assert boot.cause.kind == whole.cause.kind, (begin, end, boot.cause)
+            assert boot.cause.kind in (whole.cause.kind, "cuda-oom-phase-unknown"), (begin, end, boot.cause)
         else:
             assert boot.outcome == "incomplete" and whole.cause.confidence != "certain", (begin, end)
 
