@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logdoctor.knowledge import KnowledgeError, Table
+from logdoctor.broken import KnowledgeError
+from logdoctor.knowledge import Table
 from logdoctor.rule import SETTINGS
 
 NAME = "logdoctor.toml"

@@ -11,7 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from logdoctor.knowledge import COMMON, ENGINES, KnowledgeError, Table, load_outline
+from logdoctor.broken import KnowledgeError
+from logdoctor.knowledge import COMMON, ENGINES, Table, load_outline
 from logdoctor.startup import covers
 
 FILE = "dashboard.toml"

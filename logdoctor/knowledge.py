@@ -13,6 +13,7 @@ from typing import Any
 
 import regex
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.expression import ExpressionError, parse
 from logdoctor.model import PHASES
 
@@ -40,14 +41,6 @@ ENVELOPE_GROUPS = frozenset(
         "trace",
     }
 )
-
-
-class KnowledgeError(Exception):
-    """Knowledge files that are wrong: every error found, each with its file and key."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        self.errors = tuple(errors)
-        super().__init__("\n".join(errors))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.expression import Expression, ExpressionError, parse
-from logdoctor.knowledge import Kind, KnowledgeError, Table
+from logdoctor.knowledge import Kind, Table
 from logdoctor.model import Severity
 
 SCOPES = ("process", "boot", "replica", "fleet", "live")

@@ -145,6 +145,8 @@ def test_mistyped_names_get_a_suggestion(log: Path) -> None:
     """A command, option, format or kind that does not exist is exit status 2 and says what there is."""
     assert b"'check'" in run("chek").stderr
     assert run("check", "--format", "yaml", str(log)).returncode == 2
+    assert b"there is no option --formt; did you mean '--format'?" in run("check", "--formt", "json", str(log)).stderr
+    assert b"0 and 200" in run("check", "--context", "900", str(log)).stderr
     assert b"kv_cache" in run("facts", str(log), "--kind", "kv").stderr
 
 
@@ -159,7 +161,7 @@ def test_every_command_shows_an_example() -> None:
     import re
 
     listed = run("--help").stdout.decode()
-    commands = re.findall(r"^  ([a-z][\w-]*)  ", listed.split("Commands:")[1], re.MULTILINE)
+    commands = re.findall(r"^  ([a-z][\w-]*)  ", listed.split("commands:")[1], re.MULTILINE)
     assert {"check", "facts", "lint"} <= set(commands)
     for command in commands:
         assert "Example: logdoctor" in run(command, "--help").stdout.decode(), command
@@ -186,8 +188,23 @@ def test_each_command_is_listed_with_the_first_line_of_its_help() -> None:
     folder = Path(commands.__file__).parent
     assert set(COMMANDS) == {path.stem for path in folder.glob("*.py")} - {"__init__"}
     for name, line in COMMANDS.items():
-        info = importlib.import_module(f"logdoctor.cli.commands.{name}").app.registered_commands[0]
-        assert (info.name, info.callback.__doc__.splitlines()[0]) == (name, line)
+        command = importlib.import_module(f"logdoctor.cli.commands.{name}").run
+        assert command.__doc__.splitlines()[0] == line
+
+
+def test_options_stand_anywhere(log: Path) -> None:
+    """Options may stand before, between and behind logs; what is behind -- is a log, whatever it is called."""
+    odd = log.with_name("-v")
+    odd.write_text(log.read_text())
+    two = ("--format", "json")
+    for arguments in ((str(log), *two, str(odd)), (*two, str(log), str(odd)), (*two, "--", str(log), "-v")):
+        done = subprocess.run(
+            [sys.executable, "-m", "logdoctor", "check", *arguments],
+            capture_output=True,
+            cwd=log.parent,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )
+        assert len(json.loads(done.stdout)["inputs"]) == 2, done.stderr
 
 
 def test_last_looks_at_the_newest_boot_only(tmp_path: Path) -> None:

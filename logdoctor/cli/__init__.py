@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.cli.stop import Stop
 
 INTERRUPTED = 130
@@ -25,20 +26,15 @@ def _stopped(given: Sequence[str], why: str) -> int:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every end becomes an exit status."""
-    from typer.exceptions import TyperException
-
-    from logdoctor.cli.app import app
-    from logdoctor.knowledge import KnowledgeError
+    from logdoctor.cli.app import COMMANDS, run_command, run_without_command
 
     given = list(arguments) if arguments is not None else sys.argv[1:]
     try:
-        code = app(args=given, standalone_mode=False)
-        if code == INTERRUPTED:  # typer turns Ctrl-C into this status
-            print("logdoctor: interrupted", file=sys.stderr)
-        return code if isinstance(code, int) else 0
-    except TyperException as error:
-        print(f"logdoctor: {error.format_message()}", file=sys.stderr)
-        return _stopped(given, error.format_message())
+        if given and given[0] in COMMANDS:
+            return run_command(given[0], given[1:])
+        return run_without_command(given)
+    except SystemExit as end:  # argparse has shown the help
+        return 2 if end.code else 0
     except Stop as stop:
         for line in str(stop).split("\n"):
             print(f"logdoctor: {line}", file=sys.stderr)

@@ -1,14 +1,16 @@
-"""All commands by name; what each does stands here, so that help is shown without importing one."""
+"""All commands by name, and the help of the whole program."""
 
 from __future__ import annotations
 
+import sys
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from shutil import get_terminal_size
+from textwrap import fill
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
-
+from logdoctor.cli.options import Parser
+from logdoctor.cli.stop import Stop, suggestion
 from logdoctor.version import __version__
 
 COMMANDS = {
@@ -28,64 +30,40 @@ COMMANDS = {
     "lnav": "Print a format file for lnav: records, failures as tags, facts as tables for SQL.",
     "lint": "Test every pattern, failure and rule by its own samples.",
 }
-"""What each command of `commands/` does, in the order of the help: the first line of its own help."""
+"""What each file of `commands/` does, in the order of the help; so the help imports none of them."""
 
 
-class Commands(TyperGroup):
-    """The commands, each imported when it is called."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Name all commands."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command with its options."""
-        if cmd_name not in COMMANDS:
-            return None
-        return get_command(import_module(f"logdoctor.cli.commands.{cmd_name}").app)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of the commands for the help."""
-        limit = formatter.width - 6 - max(map(len, COMMANDS))
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _shortened(text, limit)) for name, text in COMMANDS.items()])
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is called, or say which one may be meant."""
-        self.commands = dict.fromkeys(COMMANDS, self)  # only the names are read, for a suggestion
-        return super().resolve_command(ctx, args)
+def run_command(name: str, arguments: Sequence[str]) -> int:
+    """Import a command, read its options, run it."""
+    module = import_module(f"logdoctor.cli.commands.{name}")
+    parser = Parser(prog=f"logdoctor {name}", description=COMMANDS[name], epilog=module.EXAMPLE)
+    module.options(parser)
+    status: int = module.run(parser.parse(arguments))
+    return status
 
 
-def _shortened(text: str, limit: int) -> str:
-    """As many whole words as fit, as typer cuts the help of a command."""
-    if len(text) <= limit:
-        return text
-    return text[: text.rindex(" ", 0, limit - 2)] + "..."
-
-
-app = typer.Typer(
-    name="logdoctor",
-    cls=Commands,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change.",
-    epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 could not do as asked.",
-)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"logdoctor {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change."""
+def run_without_command(arguments: Sequence[str]) -> int:
+    """Show the help or the version, or refuse."""
+    width = min(get_terminal_size((80, 24)).columns, 110) - 2
+    listed = "\n".join(
+        fill(f"{name:<11}{line}", width, initial_indent="  ", subsequent_indent=" " * 13)
+        for name, line in COMMANDS.items()
+    )
+    parser = Parser(
+        prog="logdoctor",
+        description=fill(
+            "Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change.", width
+        ),
+        epilog=f"commands:\n{listed}\n\n"
+        "Exit status: 0 nothing at or above --fail-on, 1 findings, 2 could not do as asked.",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.usage = "%(prog)s COMMAND ...    or: %(prog)s COMMAND --help"
+    parser.add_argument("--version", action="version", version=f"logdoctor {__version__}")
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return 2
+    if arguments[0][:1] != "-":
+        raise Stop(f"there is no command {arguments[0]!r}{suggestion(arguments[0], list(COMMANDS))}")
+    parser.parse(arguments)
+    raise Stop(f"name a command behind {arguments[0]}")

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logdoctor.cli.options import FailOn, Format
 from logdoctor.cli.stop import Stop
 
 _RANK = {"info": 0, "warning": 1, "error": 2, "never": 3}
@@ -18,7 +17,7 @@ def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> in
     """The exit status that a report asks for."""
     if plain["verdict"] == "failed" or (plain["verdict"] == "incomplete" and not allow_incomplete):
         return 1
-    if fail_on != FailOn.never.value and plain.get("unmet"):
+    if fail_on != "never" and plain.get("unmet"):
         return 1
     current: dict[tuple[str, str], int] = {}
     for boot in plain["boots"]:
@@ -30,12 +29,12 @@ def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> in
     return 0
 
 
-def show(plain: Mapping[str, Any], form: Format, verbose: bool, no_color: bool) -> None:
+def show(plain: Mapping[str, Any], form: str, verbose: bool, no_color: bool) -> None:
     """Print a report."""
-    if form is not Format.terminal:
+    if form != "terminal":
         from logdoctor.render.formats import render
 
-        write(render(form.value, plain))
+        write(render(form, plain))
         return
     from logdoctor.render import terminal
 
@@ -60,13 +59,11 @@ def files_to_write(asked: Sequence[str] | None, inputs: Sequence[str]) -> list[A
         raise Stop(str(bad)) from None
 
 
-def give(
-    plain: Mapping[str, Any], files: Sequence[Any], form: Format, verbose: bool, no_color: bool, quiet: bool
-) -> None:
+def give(plain: Mapping[str, Any], files: Sequence[Any], form: str, verbose: bool, no_color: bool, quiet: bool) -> None:
     """Print a report and write it to files."""
     if not quiet:
         show(plain, form, verbose, no_color)
-    summary = form is Format.github and not quiet
+    summary = form == "github" and not quiet
     if not files and not summary:
         return
     from logdoctor.render.write import BadOutput, append_summary, write_all

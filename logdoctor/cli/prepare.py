@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from logdoctor.cli.stop import Stop
+from logdoctor.cli.stop import Stop, suggestion
 
 
 def load_knowledge() -> Any:
@@ -30,15 +30,8 @@ def choose_rules(
         raise Stop(f"the name {name} is that of a rule that comes with logdoctor; give your own another")
     for name in (*select, *ignore):
         if name not in known:
-            raise Stop(f"there is no rule {name!r}{_suggestion(name, known)}")
+            raise Stop(f"there is no rule {name!r}{suggestion(name, known)}")
     return [rule for rule in rules if (not select or rule.name in select) and rule.name not in ignore]
-
-
-def _suggestion(name: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def expectations(path: Path | None, rules: Sequence[Any], given: Mapping[str, Any], pinned: str) -> Any:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from logdoctor.knowledge import COMMON, ENGINES, KnowledgeError, Table
+from logdoctor.broken import KnowledgeError
+from logdoctor.knowledge import COMMON, ENGINES, Table
 from logdoctor.startup import covers
 
 ASKS = ("health", "version", "models", "metrics", "openapi", "paused", "asleep", "tokenize")

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from argparse import Namespace
 
-import typer
-
-from logdoctor.cli.options import RulesOption, new_app
+from logdoctor.cli.options import Parser, add_rules
 from logdoctor.cli.output import write
 from logdoctor.cli.stop import Stop
 
-app = new_app()
+EXAMPLE = "Example: logdoctor explain kv-cache-too-small-for-max-model-len"
 
 
-@app.command("explain", epilog="Example: logdoctor explain kv-cache-too-small-for-max-model-len")
-def explain(
-    name: Annotated[str, typer.Argument(help="Kind of failure, or rule.", show_default=False)] = "",
-    every: Annotated[
-        bool, typer.Option("--list", help="List all kinds and rules, one a line, the name first.")
-    ] = False,
-    engine: Annotated[
-        str, typer.Option(help="Only for this engine, where several have the kind.", show_default=False)
-    ] = "",
-    rules: RulesOption = None,
-) -> None:
+def options(parser: Parser) -> None:
+    """Add the options."""
+    parser.argument("name", help="Kind of failure, or rule.", nargs="?", default="")
+    parser.switch("--list", help="List all kinds and rules, one a line, the name first.")
+    parser.option("--engine", default="", help="Only for this engine, where several have the kind.")
+    add_rules(parser)
+
+
+def run(given: Namespace) -> int:
     """Say what a kind of failure or a rule is, why it happens, how to fix it, which versions, with a sample."""
     from logdoctor import explain as pages
     from logdoctor.knowledge import load
     from logdoctor.rule import folder, load_rules
 
     knowledge = load()  # with its samples, which the fast store leaves out
-    pack = load_rules([folder(), *(rules or ())], knowledge.kinds)
-    if every:
+    pack = load_rules([folder(), *(given.rules or ())], knowledge.kinds)
+    if given.list:
         for line in pages.listing(knowledge, pack):
             write(line)
-        return
-    if not name:
+        return 0
+    if not given.name:
         raise Stop("name a kind or a rule, or give --list")
-    page = pages.explain(name, knowledge, pack, engine)
+    page = pages.explain(given.name, knowledge, pack, given.engine)
     if page is None:
-        near = pages.near(name, knowledge, pack)
-        raise Stop(f"there is no kind and no rule {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        near = pages.near(given.name, knowledge, pack)
+        raise Stop(
+            f"there is no kind and no rule {given.name!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
+        )
     write(page)
+    return 0

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from argparse import Namespace
 
-import typer
-
-from logdoctor.cli.options import new_app
+from logdoctor.cli.options import Parser
 from logdoctor.cli.output import write
 from logdoctor.cli.prepare import load_knowledge
 from logdoctor.cli.stop import Stop
 
-app = new_app()
+EXAMPLE = "Example: logdoctor facts server.log --kind flag"
 
 
-@app.command("facts", epilog="Example: logdoctor facts server.log --kind flag")
-def facts(
-    log: Annotated[str, typer.Argument(help="Log file; - is standard input.", show_default=False)],
-    kind: Annotated[str, typer.Option(help="Only facts of this kind.")] = "",
-) -> None:
+def options(parser: Parser) -> None:
+    """Add the options."""
+    parser.argument("log", help="Log file; - is standard input.")
+    parser.option("--kind", default="", help="Only facts of this kind.")
+
+
+def run(given: Namespace) -> int:
     """Print every fact of a log with its line."""
     from logdoctor.check import label, reason
     from logdoctor.mask import safe
     from logdoctor.read.reader import Index, Reader
 
     knowledge = load_knowledge()
-    if kind and kind not in knowledge.kinds:
-        raise Stop(f"there is no kind of fact {kind!r}; there are: {', '.join(sorted(knowledge.kinds))}")
-    reader = Reader(Index(knowledge), log, label(log))
+    if given.kind and given.kind not in knowledge.kinds:
+        raise Stop(f"there is no kind of fact {given.kind!r}; there are: {', '.join(sorted(knowledge.kinds))}")
+    reader = Reader(Index(knowledge), given.log, label(given.log))
     try:
         for fact in reader.facts():
-            if kind and fact.kind != kind:
+            if given.kind and fact.kind != given.kind:
                 continue
             fields = ", ".join(f"{key}={value!r}" for key, value in fact.fields.items() if value not in ("", ()))
             who = f" [{fact.speaker.process}]" if fact.speaker.process else ""
@@ -38,6 +38,7 @@ def facts(
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Stop(f"{label(log)}: {reason(error)}") from None
+        raise Stop(f"{label(given.log)}: {reason(error)}") from None
     if reader.binary:
-        raise Stop(f"{label(log)}: is not text")
+        raise Stop(f"{label(given.log)}: is not text")
+    return 0

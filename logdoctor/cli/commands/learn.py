@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from argparse import Namespace
 
-import typer
-
-from logdoctor.cli.options import new_app
+from logdoctor.cli.options import Parser
 from logdoctor.cli.output import write
 from logdoctor.cli.prepare import load_knowledge, newest_boot
 from logdoctor.cli.stop import Stop
 
-app = new_app()
+EXAMPLE = "Example: logdoctor learn good.log > logdoctor.toml"
 
 
-@app.command("learn", epilog="Example: logdoctor learn good.log > logdoctor.toml")
-def learn(
-    log: Annotated[str, typer.Argument(help="Log of a good start; - is standard input.", show_default=False)],
-) -> None:
+def options(parser: Parser) -> None:
+    """Add the options."""
+    parser.argument("log", help="Log of a good start; - is standard input.")
+
+
+def run(given: Namespace) -> int:
     """Write expectations (logdoctor.toml) from a good start."""
     from logdoctor.config import written
     from logdoctor.learn import learnt
 
     knowledge = load_knowledge()
-    boot = newest_boot(log, knowledge)
+    boot = newest_boot(given.log, knowledge)
     if boot.outcome not in ("ready", "stopped"):
-        raise Stop(f"{log}: this start is {boot.outcome}; expectations are learnt from a start that became ready")
+        raise Stop(f"{given.log}: this start is {boot.outcome}; expectations are learnt from a start that became ready")
     sections, comments = learnt(boot, knowledge)
     write(written(sections, comments))
+    return 0

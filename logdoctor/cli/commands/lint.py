@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from logdoctor.cli.options import new_app
+from logdoctor.cli.options import Parser
 from logdoctor.cli.output import write
 
-app = new_app()
+EXAMPLE = "Example: logdoctor lint my-rules/"
 
 
-@app.command("lint", epilog="Example: logdoctor lint my-rules/")
-def lint(
-    packs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Folders of rules to check; without any, all that comes with logdoctor.", show_default=False
-        ),
-    ] = None,
-    only: Annotated[str, typer.Option(help="Only files whose path holds this text.")] = "",
-) -> None:
+def options(parser: Parser) -> None:
+    """Add the options."""
+    parser.argument(
+        "packs", help="Folders of rules to check; without any, all that comes with logdoctor.", nargs="*", type=Path
+    )
+    parser.option("--only", default="", help="Only files whose path holds this text.")
+
+
+def run(given: Namespace) -> int:
     """Test every pattern, failure and rule by its own samples."""
     from logdoctor.lint import prove
 
-    counted, wrong = prove(packs or [], only)
+    counted, wrong = prove(given.packs or [], given.only)
     for line in wrong:
         write(line)
     write(f"{counted} checks, {len(wrong)} wrong")
-    raise typer.Exit(2 if wrong else 0)
+    return 2 if wrong else 0

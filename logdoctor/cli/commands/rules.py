@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from logdoctor.cli.options import RulesOption, Short, ShortOption, new_app
+from argparse import Namespace
+
+from logdoctor.cli.options import SHORT_FORMS, Parser, add_format, add_rules
 from logdoctor.cli.output import write
 from logdoctor.cli.prepare import choose_rules, load_knowledge
 
-app = new_app()
+EXAMPLE = "Example: logdoctor rules --rules my-rules/"
 
 
-@app.command("rules", epilog="Example: logdoctor rules --rules my-rules/")
-def list_rules(rules: RulesOption = None, format: ShortOption = Short.terminal) -> None:
+def options(parser: Parser) -> None:
+    """Add the options."""
+    add_rules(parser)
+    add_format(parser, SHORT_FORMS)
+
+
+def run(given: Namespace) -> int:
     """List all rules: name, severity, title, and what each reads."""
     knowledge = load_knowledge()
-    found = choose_rules(knowledge, rules, (), ())
-    if format is Short.json:
+    found = choose_rules(knowledge, given.rules, (), ())
+    if given.format == "json":
         from logdoctor.render.json import render as to_json
 
         keys = ("name", "topic", "severity", "title", "per", "file")
@@ -23,6 +30,7 @@ def list_rules(rules: RulesOption = None, format: ShortOption = Short.terminal) 
                 {"schema": 1, "rules": [{**{k: getattr(r, k) for k in keys}, "needs": list(r.needs)} for r in found]}
             )
         )
-        return
+        return 0
     for rule in sorted(found, key=lambda r: (r.topic, r.name)):
         write(f"{rule.name:<44} {rule.severity:<8} {rule.title}\n{'':<44} reads {', '.join(rule.needs)}")
+    return 0

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from logdoctor.cli.options import RulesOption, Timeout, new_app
+from logdoctor.cli.options import Parser, add_rules, add_timeout
 from logdoctor.cli.prepare import choose_rules, load_knowledge, seconds
 from logdoctor.cli.stop import Stop
-
-app = new_app()
 
 
 def _card_on_stderr(plain: Mapping[str, Any]) -> None:
@@ -29,35 +26,39 @@ def _card_on_stderr(plain: Mapping[str, Any]) -> None:
         sys.stderr.buffer.flush()
 
 
-@app.command(
-    "run",
-    context_settings={"allow_interspersed_args": False},
-    epilog="Example: logdoctor run --log server.log -- COMMAND --max-model-len 8192",
-)
-def run_command(
-    command: Annotated[list[str], typer.Argument(help="The command, behind --.", show_default=False)],
-    log: Annotated[Path | None, typer.Option(help="File that gets a copy of its output.", show_default=False)] = None,
-    timeout: Timeout = "",
-    rules: RulesOption = None,
-) -> None:
+EXAMPLE = "Example: logdoctor run --log server.log -- COMMAND --max-model-len 8192"
+
+
+def options(parser: Parser) -> None:
+    """Add the options."""
+    parser.argument("command", help="The command, behind --.", nargs="...")
+    parser.option("--log", type=Path, help="File that gets a copy of its output.")
+    add_timeout(parser)
+    add_rules(parser)
+
+
+def run(given: Namespace) -> int:
     """Start a server and watch it: its output passes untouched, the card goes to standard error."""
     from logdoctor.watch.child import CannotRun
     from logdoctor.watch.command import run as watched
 
-    limit = seconds(timeout, "--timeout")
+    command = given.command[given.command[:1] == ["--"] :]
+    if not command:
+        raise Stop("name the command to run, behind --")
+    limit = seconds(given.timeout, "--timeout")
     try:
         code = watched(
             command,
-            log,
+            given.log,
             limit,
             load_knowledge,
-            lambda knowledge: choose_rules(knowledge, rules, (), ()),
+            lambda knowledge: choose_rules(knowledge, given.rules, (), ()),
             _card_on_stderr,
-            lambda text: typer.echo(f"logdoctor: {text}", err=True),
+            lambda text: print(f"logdoctor: {text}", file=sys.stderr),
         )
     except CannotRun as error:
-        typer.echo(f"logdoctor: {error}", err=True)
-        raise typer.Exit(error.status) from None
+        print(f"logdoctor: {error}", file=sys.stderr)
+        return error.status
     except OSError as error:
-        raise Stop(f"{log}: {error.strerror}") from None
-    raise typer.Exit(code)
+        raise Stop(f"{given.log}: {error.strerror}") from None
+    return code

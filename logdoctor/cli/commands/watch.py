@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from logdoctor.cli.options import Format, FormatOption, NoColor, RulesOption, Timeout, Verbose, new_app
+from logdoctor.cli.options import Parser, add_format, add_look, add_rules, add_timeout
 from logdoctor.cli.output import show, write
 from logdoctor.cli.prepare import choose_rules, load_knowledge, seconds
 from logdoctor.cli.stop import Stop
 
-app = new_app()
+EXAMPLE = "Example: logdoctor watch server.log --timeout 15m    or: kubectl logs -f POD | logdoctor watch -"
 
 
-@app.command(
-    "watch",
-    epilog="Example: logdoctor watch server.log --timeout 15m    or: kubectl logs -f POD | logdoctor watch -",
-)
-def watch(
-    log: Annotated[
-        str, typer.Argument(help="Log file, which need not be there yet; - is standard input.", show_default=False)
-    ],
-    timeout: Timeout = "",
-    forever: Annotated[
-        bool, typer.Option("--forever", help="Go on when it is ready: print restarts and troubles as they appear.")
-    ] = False,
-    new: Annotated[
-        bool, typer.Option("--new", help="Wait for a start that begins from now on; those in the log do not count.")
-    ] = False,
-    rules: RulesOption = None,
-    format: FormatOption = Format.terminal,
-    verbose: Verbose = False,
-    no_color: NoColor = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say where the start is.")] = False,
-) -> None:
+def options(parser: Parser) -> None:
+    """Add the options."""
+    parser.argument("log", help="Log file, which need not be there yet; - is standard input.")
+    add_timeout(parser)
+    parser.switch("--forever", help="Go on when it is ready: print restarts and troubles as they appear.")
+    parser.switch("--new", help="Wait for a start that begins from now on; those in the log do not count.")
+    add_rules(parser)
+    add_format(parser)
+    add_look(parser, quiet="Do not say where the start is.")
+
+
+def run(given: Namespace) -> int:
     """Follow a start: the phase and how far it is, then the card (exit 0), or at once why it failed (exit 1)."""
     import time
 
@@ -47,38 +37,44 @@ def watch(
     from logdoctor.watch.status import display
     from logdoctor.watch.watcher import Options
 
-    if log != "-" and not Path(log).parent.is_dir():
-        raise Stop(f"{log}: there is no such folder")
-    options = Options(seconds(timeout, "--timeout"), forever, new)
+    if given.log != "-" and not Path(given.log).parent.is_dir():
+        raise Stop(f"{given.log}: there is no such folder")
+    options = Options(seconds(given.timeout, "--timeout"), given.forever, given.new)
     knowledge = load_knowledge()
-    pack = choose_rules(knowledge, rules, (), ())
-    as_json = format is Format.json
+    pack = choose_rules(knowledge, given.rules, (), ())
+    as_json = given.format == "json"
     tell = printed(write, lambda: time.strftime("%Y-%m-%dT%H:%M:%S%z" if as_json else "%H:%M:%S"), as_json)
 
     def card(plain: dict[str, Any]) -> None:
-        if as_json and forever:
+        if as_json and given.forever:
             import json
 
             write(json.dumps({"event": "report", "report": plain}, ensure_ascii=False))
         else:
-            show(plain, format, verbose, no_color)
+            show(plain, given.format, given.verbose, given.no_color)
 
     try:
         seen = follow(
-            open_source(log), knowledge, lambda: pack, options, display(sys.stderr, quiet or as_json), card, tell
+            open_source(given.log),
+            knowledge,
+            lambda: pack,
+            options,
+            display(sys.stderr, given.quiet or as_json),
+            card,
+            tell,
         )
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise Stop(f"{label(log)}: {reason(error)}") from None
+        raise Stop(f"{label(given.log)}: {reason(error)}") from None
     if seen.end == "binary":
-        raise Stop(f"{label(log)}: is not text")
-    if seen.report is not None and not (forever and seen.end == "gone"):
+        raise Stop(f"{label(given.log)}: is not text")
+    if seen.report is not None and not (given.forever and seen.end == "gone"):
         card(seen.report)
     if seen.end == "over":
-        typer.echo(f"logdoctor: {label(log)}: not ready after {timeout}", err=True)
+        print(f"logdoctor: {label(given.log)}: not ready after {given.timeout}", file=sys.stderr)
     elif seen.report is None:
-        raise Stop(f"{label(log)}: no log of an engine that logdoctor knows")
-    raise typer.Exit(
+        raise Stop(f"{label(given.log)}: no log of an engine that logdoctor knows")
+    return (
         0 if seen.report is not None and seen.report["verdict"] in ("healthy", "degraded") and seen.end != "over" else 1
     )
