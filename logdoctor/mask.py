@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
+
+import regex
+
+from logdoctor.regexes import compiled
 
 HIDDEN = "***"
 
@@ -25,10 +30,11 @@ _VARIABLE = (
     r"(?-i:(?:[A-Z0-9]+_)+(?:KEY|TOKEN|PASS|PASSWD|PASSWORD|PWD|SECRET|PAT|CREDENTIALS?|AUTH|DSN|KEY_ID)"
     r"|PGPASSWORD)(?![A-Za-z0-9_])"
 )
-_HARMLESS_NAME = re.compile(
+_HARMLESS_NAME = (
     r"(?i)(?:^|[-_])(?:eos|bos|pad|unk|sep|cls|mask|stop|image|audio|video|end|start|think|next|cache|sort|primary"
     r"|foreign|public|host|partition|routing|lookup|hash|tool)[-_]?(?:key|token)s?$"
 )
+_SECRET = rf"(?i){_NAME}|{_VARIABLE}|[\w.-]*[._-](?:{_NAME})"
 _SPACE = r"(?:\s|\\+[nrt])"
 """White space, as it is and as JSON escapes it."""
 _QUOTE = r"""\\*['"]"""
@@ -42,44 +48,40 @@ _QUOTED = (
 _BARE = r"""[^\s'",;&)}\]\\]+"""
 _SEPARATOR = rf"(?:{_QUOTE})?{_SPACE}*(?:=>|:=|[:=]){_SPACE}*(?:{_WRAP})*"
 
-_NAMED = re.compile(
+_NAMED = (
     rf"""(?i)(?P<head>(?<![\w-])-{{0,2}}(?P<name>{_NAME})(?:{_SEPARATOR}|{_SPACE}*(?=\[|Some\()(?:{_WRAP})*))"""
     rf"(?P<value>{_QUOTED}|{_BARE})"
 )
 # Without quotes, the value of a variable ends at white space only.
-_ENVIRONMENT = re.compile(
-    rf"""(?i)(?P<head>(?<![A-Za-z0-9_])(?P<name>{_VARIABLE}){_SEPARATOR})(?P<value>{_QUOTED}|[^\s'"\\]+)"""
-)
-_FLAG = re.compile(
+_ENVIRONMENT = rf"""(?i)(?P<head>(?<![A-Za-z0-9_])(?P<name>{_VARIABLE}){_SEPARATOR})(?P<value>{_QUOTED}|[^\s'"\\]+)"""
+_FLAG = (
     rf"""(?i)(?P<head>(?<![\w-])--(?P<name>{_NAME}|[\w-]+-token|[\w-]+-password)[ =]+)(?P<value>{_QUOTED}|[^\s'",]+)"""
 )
 # '--api-key', 'value' and (b'authorization', b'value')
-_PAIR = re.compile(
+_PAIR = (
     rf"""(?i)(?P<head>(?:['"]--(?P<name>{_NAME})|[(\[]b?['"](?:authorization|proxy-authorization|cookie|x-api-key|api-key))"""
     rf"""['"]\s*,\s*b?)(?P<value>"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?)"""
 )
 # {"name": "HF_TOKEN", "value": "…"}, as Kubernetes writes an environment
-_ENTRY = re.compile(
+_ENTRY = (
     rf"""(?i)(?P<head>\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?{_SPACE}*,?"""
     rf"""{_SPACE}*(?:{_QUOTE})?value{_SEPARATOR})(?P<value>{_QUOTED}|{_BARE})"""
 )
-_TOKEN = re.compile(
+_TOKEN = (
     rf"""(?i)(?P<head>(?<![\w.-])(?P<name>tokens?|keys?){_SEPARATOR}(?:{_QUOTE})?)"""
     r"(?P<value>(?=[\w.+/=-]*\d)(?=[\w.+/=-]*[a-z])[\w.+/=-]{16,})"
 )
-_SCHEME = re.compile(r"(?i)(?P<head>\b(?:Bearer|Basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})")
-_QUERY = re.compile(
+_SCHEME = r"(?i)(?P<head>\b(?:Bearer|Basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})"
+_QUERY = (
     r"(?i)(?P<head>[?&;](?P<name>[\w-]*key|[\w-]*token|password|passwd|pwd|secret|[\w-]*secret|sig|[\w-]*signature"
     r"|[\w-]*credential|code|auth|apikey|jwt|se?ssion(?:id)?)=)(?P<value>[^&;\s\"'#]+)"
 )
-_USER = re.compile(
-    r"""(?P<head>\b[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<value>[^\s/'"@:]*:[^\s/'"]+|(?=[^\s/@]*\d)[^\s/'"@:]{12,})(?=@)"""
-)
-_CURL = re.compile(r"(?P<head>\bcurl\b.{0,200}?\s(?:-u|--user)[ =]?)(?P<value>[^\s'\"]+|'[^']*'|\"[^\"]*\")")
-_COOKIE = re.compile(r"""(?i)(?P<head>\b(?:set-)?cookie:\s*)(?P<value>[^\n'"]+)""")
-_AUTH = re.compile(r"""(?P<head>\bauth['"]?\s*[=:]\s*)(?P<value>\([^)\n]*\)?)""")
-_PEM = re.compile(r"(?s)(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.+?)(?=-----END|\Z)")
-_SHAPE = re.compile(
+_USER = r"""(?P<head>\b[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<value>[^\s/'"@:]*:[^\s/'"]+|(?=[^\s/@]*\d)[^\s/'"@:]{12,})(?=@)"""
+_CURL = r"(?P<head>\bcurl\b.{0,200}?\s(?:-u|--user)[ =]?)(?P<value>[^\s'\"]+|'[^']*'|\"[^\"]*\")"
+_COOKIE = r"""(?i)(?P<head>\b(?:set-)?cookie:\s*)(?P<value>[^\n'"]+)"""
+_AUTH = r"""(?P<head>\bauth['"]?\s*[=:]\s*)(?P<value>\([^)\n]*\)?)"""
+_PEM = r"(?s)(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.+?)(?=-----END|\Z)"
+_SHAPE = (
     r"(?P<head>)(?P<value>(?<![A-Za-z0-9])(?:"
     r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{16,}"
     r"|sk-[A-Za-z0-9_-]{12,}|[srp]k_(?:live|test)_[A-Za-z0-9]{12,}|whsec_[A-Za-z0-9]{16,}"
@@ -93,9 +95,9 @@ _SHAPE = re.compile(
     r"|PMAK-[\w-]{16,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|ops_eyJ[\w-]{20,}|\d{8,10}:AA[\w-]{30,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?))"
 )
-_HOOK = re.compile(r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)(?P<value>[\w/]+)")
+_HOOK = r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)(?P<value>[\w/]+)"
 # A line that was cut may end in the beginning of a secret.
-_CUT = re.compile(
+_CUT = (
     r"(?<![A-Za-z0-9])(?:hf_|sk-|nvapi-|gsk_|xai-|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza|eyJ)"
     r"(?=[\w.-]*\d)[\w.-]{3,}\Z"
 )
@@ -113,13 +115,13 @@ _PROSE = frozenset(
         "required", "expected", "only", "unset", "set", "empty", "found", "failed", "expired", "wrong", "unable", "please", "provided",
     )
 )  # fmt: skip
-_GATE = re.compile(
+_GATE = (
     r"(?i)key|token|secret|passw|passphrase|pwd|authorization|credential|bearer|basic|://|cookie|connection.?string|sig"
     r"|hf_|sk-|[srp]k_|whsec|api_org|nvapi|gsk_|xai-|pplx|r8_|tgp_|fw_|csk-|ya29|GOCSPX|gh[pousr]_|github_pat|gl\w{2,4}-"
     r"|xox|xapp|jina_|AIza|AKIA|ASIA|ABIA|ACCA|LTAI|AKID|npm_|pypi-|dckr|SG\.|shp|hv[sbr]\.|do[opr]_v1|dapi|ATATT|sntrys|gl(?:c|sa)_"
     r"|NRAK|lin_api|figd|PMAK|ops_|:AA|eyJ|hooks|curl|\bauth|_(?:PASS|PAT|AUTH|DSN)\b"
 )
-_CONTROL = re.compile(
+_CONTROL = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]"
     r"|[\ud800-\udfff]|[\U000e0000-\U000e007f]"
 )
@@ -127,21 +129,21 @@ _CONTROL = re.compile(
 
 def masked(text: str) -> str:
     """Hide what looks like a secret; the name beside it stays."""
-    if not _GATE.search(text):
+    if not compiled(_GATE).search(text):
         return text
     for pattern in _PATTERNS:
-        text = pattern.sub(_hide, text)
-    return _CUT.sub(HIDDEN, text)
+        text = compiled(pattern).sub(_hide, text)
+    return compiled(_CUT).sub(HIDDEN, text)
 
 
-def _hide(match: re.Match[str]) -> str:
+def _hide(match: regex.Match[str]) -> str:
     value, name = match["value"].strip(), match.groupdict().get("name") or ""
     bare = value.strip("\\'\"[](){} ")
-    if bare.lower() in _NOTHING or bare.strip("*") == "" or (name and _HARMLESS_NAME.search(name)):
+    if bare.lower() in _NOTHING or bare.strip("*") == "" or (name and compiled(_HARMLESS_NAME).search(name)):
         return match[0]
-    if match.re is _NAMED and (bare.lower().rstrip(".:") in _PROSE or (name[-1:] in "sS" and bare.isdigit())):
+    if match.re is compiled(_NAMED) and (bare.lower().rstrip(".:") in _PROSE or (name[-1:] in "sS" and bare.isdigit())):
         return match[0]
-    if match.re is _SCHEME and len(bare) < 24 and re.fullmatch(r"[A-Z]?[a-z]+[.:]?", bare):
+    if match.re is compiled(_SCHEME) and len(bare) < 24 and re.fullmatch(r"[A-Z]?[a-z]+[.:]?", bare):
         return match[0]  # "Basic authentication"
     opening = re.match(r"""\\*['"]|[\[({]""", value)
     if opening is None:
@@ -154,8 +156,8 @@ def _hide(match: re.Match[str]) -> str:
 
 def secret(name: str) -> bool:
     """Whether a setting of this name holds a secret."""
-    whole = re.fullmatch(rf"(?i){_NAME}|{_VARIABLE}|[\w.-]*[._-](?:{_NAME})", name.strip("-"))
-    return whole is not None and not _HARMLESS_NAME.search(name)
+    whole = compiled(_SECRET).fullmatch(name.strip("-"))
+    return whole is not None and not compiled(_HARMLESS_NAME).search(name)
 
 
 def withheld(name: str, value: Any) -> str:
@@ -200,18 +202,16 @@ def without(value: Any, secrets: Collection[str]) -> Any:
     return value
 
 
-_ALONE = re.compile(
+_ALONE = (
     rf"(?i)(?<![\w-])-{{0,2}}(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?\s*"
     rf"(?:(?:=>|:=|[:=])\s*(?:{_WRAP})*(?P<open>[\[({{]?)\s*[|>]?[-+]?|(?<=\w)\s*\\|['\"],)\s*$"
 )
-_CLOSING = re.compile(r"[\])}]\s*[,;]?\s*$")
-_NAME_ALONE = re.compile(
-    rf"(?i)\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?:{_NAME}|{_VARIABLE})(?:{_QUOTE})?,?\s*$"
-)
-_VALUE_LINE = re.compile(rf"(?i)(?P<head>\bvalue(?:{_QUOTE})?\s*[:=]\s*)(?P<value>\S.*)$")
-_STRINGS = re.compile(r"""\\*"(?:[^"\\]|\\.)*"?|\\*'(?:[^'\\]|\\.)*'?""")
-_LAST = re.compile(r"(?P<head>(?:^|.*[\s|]))(?P<value>[^\s,]{4,})(?P<tail>,?\s*\\?\s*)$")
-_ONLY_STRING = re.compile(r"""\s*\\*(['"])[^'"]{4,}\1,?\s*""")
+_CLOSING = r"[\])}]\s*[,;]?\s*$"
+_NAME_ALONE = rf"(?i)\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?:{_NAME}|{_VARIABLE})(?:{_QUOTE})?,?\s*$"
+_VALUE_LINE = rf"(?i)(?P<head>\bvalue(?:{_QUOTE})?\s*[:=]\s*)(?P<value>\S.*)$"
+_STRINGS = r"""\\*"(?:[^"\\]|\\.)*"?|\\*'(?:[^'\\]|\\.)*'?"""
+_LAST = r"(?P<head>(?:^|.*[\s|]))(?P<value>[^\s,]{4,})(?P<tail>,?\s*\\?\s*)$"
+_ONLY_STRING = r"""\s*\\*(['"])[^'"]{4,}\1,?\s*"""
 LOOK_BACK = 60
 """Lines before an excerpt that may decide what in it is secret: a private key has that many."""
 
@@ -226,30 +226,30 @@ def masked_lines(lines: Iterable[str]) -> Iterator[str]:
             hidden = HIDDEN if "-----END" not in text else hidden
             state = "" if "-----END" in text or left <= 0 else state
         elif state == "entry":
-            hidden = _VALUE_LINE.sub(rf"\g<head>{HIDDEN}", hidden)
+            hidden = compiled(_VALUE_LINE).sub(rf"\g<head>{HIDDEN}", hidden)
             state = ""
         elif state and text.strip():
             hidden = _value_of(hidden)
-            if state == "value" or _CLOSING.search(text):
+            if state == "value" or compiled(_CLOSING).search(text):
                 state = ""
         left -= 1
         if left <= 0 and state != "pem":
             state = ""
-        alone = _ALONE.search(text)
+        alone = compiled(_ALONE).search(text)
         if "PRIVATE KEY-----" in text and "-----BEGIN" in text and "-----END" not in text:
             state, left = "pem", LOOK_BACK * 4
-        elif alone and not _HARMLESS_NAME.search(alone["name"]):
+        elif alone and not compiled(_HARMLESS_NAME).search(alone["name"]):
             state, left = ("list", LOOK_BACK) if alone["open"] else ("value", 3)
-        elif _NAME_ALONE.search(text):
+        elif compiled(_NAME_ALONE).search(text):
             state, left = "entry", 2
         yield hidden
 
 
 def _value_of(text: str) -> str:
     """Hide the value on a line that holds nothing else, but for an envelope before it."""
-    if _STRINGS.search(text):
-        return _STRINGS.sub(lambda m: f"{m[0][0]}{HIDDEN}{m[0][0]}" if m[0][0] != "\\" else HIDDEN, text)
-    last = _LAST.match(text)
+    if compiled(_STRINGS).search(text):
+        return compiled(_STRINGS).sub(lambda m: f"{m[0][0]}{HIDDEN}{m[0][0]}" if m[0][0] != "\\" else HIDDEN, text)
+    last = compiled(_LAST).match(text)
     if last is None:
         return text
     alone = not last["head"].strip(" -|\t")
@@ -261,10 +261,10 @@ def _value_of(text: str) -> str:
 def visible(text: str) -> str:
     """Show control characters as escapes; tabs and newlines are spaces."""
     text = text.replace("\t", " ").replace("\n", " ")
-    return _CONTROL.sub(_escaped, text)
+    return compiled(_CONTROL).sub(_escaped, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escaped(match: regex.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 
@@ -272,9 +272,9 @@ def _escaped(match: re.Match[str]) -> str:
 def safe_part(part: str, whole: str) -> str:
     """What may be shown of a piece of a line: its name may stand in another piece of the same line."""
     shown = masked(part)
-    if part == whole or not _GATE.search(whole):
+    if part == whole or not compiled(_GATE).search(whole):
         return visible(shown)
-    if _ONLY_STRING.fullmatch(shown):
+    if compiled(_ONLY_STRING).fullmatch(shown):
         return f'"{HIDDEN}"'  # a line of a structure that was spread over lines inside one record
     for value in sorted(_values(whole), key=len, reverse=True):
         shown = shown.replace(value, HIDDEN)
@@ -285,7 +285,7 @@ def _values(text: str) -> set[str]:
     """The secrets of a line, as far as they are long enough to be told from ordinary words."""
     found: set[str] = set()
 
-    def gather(match: re.Match[str]) -> str:
+    def gather(match: regex.Match[str]) -> str:
         hidden = _hide(match)
         if hidden != match[0]:
             found.update(
@@ -294,10 +294,11 @@ def _values(text: str) -> set[str]:
         return hidden
 
     for pattern in _PATTERNS:
-        text = pattern.sub(gather, text)
+        text = compiled(pattern).sub(gather, text)
     return found - {HIDDEN}
 
 
+@lru_cache(maxsize=256)  # names of inputs and replicas come again and again
 def safe(text: str) -> str:
     """What any output may show of an input's text."""
     return visible(masked(text))
