@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -65,10 +64,15 @@ class Fold:
     def __init__(self, patterns: Sequence[Pattern], kinds: Mapping[str, Kind]) -> None:
         self._patterns = patterns
         self._kinds = kinds
+        self._compiled: dict[int, _Periodic] = {}
 
-    @cached_property
-    def _periodic(self) -> list[_Periodic]:
-        return [_compile(pattern, self._kinds[pattern.fact]) for pattern in self._patterns]
+    def _of(self, index: int) -> _Periodic:
+        """A pattern, compiled when its literal was first seen."""
+        one = self._compiled.get(index)
+        if one is None:
+            pattern = self._patterns[index]
+            one = self._compiled[index] = _compile(pattern, self._kinds[pattern.fact])
+        return one
 
     def facts(
         self,
@@ -87,7 +91,7 @@ class Fold:
         """
         found: list[Folded] = []
         for index, unusual in seen.items():
-            one = self._periodic[index]
+            one = self._of(index)
             if one.kind.by:
                 found += _counted(one, data, begin, end, known, unusual)
             else:
