@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from logdoctor.excerpt import excerpt
 from logdoctor.inputs import Group, expand, groups
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.model import Boot, Fact, Input, Trouble
+from logdoctor.noun import fresh, record, replace
 from logdoctor.outcome import course
 from logdoctor.read.reader import Index, Reader
 from logdoctor.read.source import STDIN
@@ -25,13 +25,13 @@ OUTLINED = 400
 """Boots before these of which outcome and cause are kept; still older ones are counted."""
 
 
-@dataclass(slots=True)
+@record
 class Reading:
     """What was read of all inputs."""
 
-    inputs: list[Input] = field(default_factory=list)
-    boots: list[Boot] = field(default_factory=list)
-    troubles: list[Trouble] = field(default_factory=list)
+    inputs: list[Input] = fresh(factory=list)
+    boots: list[Boot] = fresh(factory=list)
+    troubles: list[Trouble] = fresh(factory=list)
     unread: int = 0
     forgotten: int = 0
 

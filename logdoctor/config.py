@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from logdoctor.broken import KnowledgeError
 from logdoctor.knowledge import Table
+from logdoctor.noun import fresh, noun
 from logdoctor.rule import SETTINGS
 
 NAME = "logdoctor.toml"
@@ -24,15 +24,15 @@ NUMBERS = frozenset(
 """Keys that hold a number; the others hold a text."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Config:
     """Expectations, traffic, service levels, and which rules count."""
 
-    expect: Mapping[str, Any] = field(default_factory=dict)
-    traffic: Mapping[str, Any] = field(default_factory=dict)
-    slo: Mapping[str, Any] = field(default_factory=dict)
-    ignore: Mapping[str, str] = field(default_factory=dict)
-    severity: Mapping[str, str] = field(default_factory=dict)
+    expect: Mapping[str, Any] = fresh(factory=dict)
+    traffic: Mapping[str, Any] = fresh(factory=dict)
+    slo: Mapping[str, Any] = fresh(factory=dict)
+    ignore: Mapping[str, str] = fresh(factory=dict)
+    severity: Mapping[str, str] = fresh(factory=dict)
     expired: tuple[str, ...] = ()
     file: str = ""
 

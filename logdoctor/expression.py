@@ -6,11 +6,12 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import regex
+
+from logdoctor.noun import noun
 
 UNITS: Mapping[str, float] = {
     "GiB": 1.0,
@@ -63,7 +64,7 @@ _ON_LISTS = ("min", "max", "sum", "count", "distinct", "first", "last", "join")
 _ON_VALUES = ("matches", "lower", "round", "abs", "satisfies", "known", "startswith", "endswith", "same_version")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Expression:
     """A parsed expression. `names` are the dotted names it reads, `lists` those it reads all values of."""
 
@@ -159,7 +160,7 @@ def dotted(node: ast.expr) -> str:
     raise ExpressionError(f"{ast.unparse(node)!r} is no name")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class _Walk:
     lookup: Lookup
     lists: Callable[[str], Sequence[Any]]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import regex
 from logdoctor.broken import KnowledgeError
 from logdoctor.expression import ExpressionError, parse
 from logdoctor.model import PHASES
+from logdoctor.noun import noun, record
 
 ENGINES = Path(__file__).parent / "engines"
 VOCABULARY = Path(__file__).parent / "vocabulary.toml"
@@ -43,7 +43,7 @@ ENVELOPE_GROUPS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Field:
     """A field of a kind of fact; its unit is the ending of its name."""
 
@@ -53,7 +53,7 @@ class Field:
     over: str = "last"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Kind:
     """A kind of fact. A state's words combine to one value per boot, events each count.
 
@@ -69,7 +69,7 @@ class Kind:
     fields: Mapping[str, Field]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Sample:
     """A line that proves a wording: `gives` is what must come out of it."""
 
@@ -81,7 +81,7 @@ class Sample:
     within: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Pattern:
     """A wording that states a fact."""
 
@@ -110,7 +110,7 @@ class Pattern:
         return f"{self.engine}:{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Wording:
     """One wording of a failure."""
 
@@ -124,7 +124,7 @@ class Wording:
     samples: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Failure:
     """A kind of failure: how it sounds, what it means, what to do."""
 
@@ -147,7 +147,7 @@ class Failure:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Benign:
     """A warning that means nothing."""
 
@@ -160,7 +160,7 @@ class Benign:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Envelope:
     """A prefix, suffix or JSON wrapper around a message."""
 
@@ -183,7 +183,7 @@ class Envelope:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Missing:
     """Why an engine's start says nothing of a fact."""
 
@@ -192,7 +192,7 @@ class Missing:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Engine:
     """One engine, or what is common to all."""
 
@@ -207,7 +207,7 @@ class Engine:
     settings: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Knowledge:
     """All that is known, from every engine's folder."""
 

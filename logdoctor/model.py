@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from logdoctor.noun import noun
 
 Value = Any
 """A fact's value: int, float, str, bool, None, or a nesting of lists and dicts that a flag holds."""
@@ -18,7 +19,7 @@ PHASES = ("config", "load", "profile", "compile", "kv", "capture", "warmup", "se
 """The phases of a server's life, in the order in which a start goes through them."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Line:
     """One line of an input: it ends at a newline byte and at nothing else, as `sed -n Np` counts."""
 
@@ -27,7 +28,7 @@ class Line:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Speaker:
     """Who wrote a line: replica (service, pod), process name and id; empty where the line does not say."""
 
@@ -36,7 +37,7 @@ class Speaker:
     pid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Message:
     """A line without its envelope. `time` is in seconds on the clock of the envelope, None without one."""
 
@@ -50,7 +51,7 @@ class Message:
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Evidence:
     """Where a statement can be read: the line, and what it says without its envelope."""
 
@@ -60,7 +61,7 @@ class Evidence:
     said: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Fact:
     """What one line, or one answer of a server, said. `by` names the pattern that read it."""
 
@@ -75,7 +76,7 @@ class Fact:
     level: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Trouble:
     """Something about an input that kept part of it from being read as it should be."""
 
@@ -84,7 +85,7 @@ class Trouble:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Input:
     """One input as it was read."""
 
@@ -95,7 +96,7 @@ class Input:
     compression: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Cause:
     """Why a boot failed: the kind of failure and the line that shows it."""
 
@@ -110,7 +111,7 @@ class Cause:
     links: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Incident:
     """Something that went wrong for a request or an attempt while the server went on."""
 
@@ -120,7 +121,7 @@ class Incident:
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Notice:
     """A warning or error that is not the cause of anything known, once with its count."""
 
@@ -131,7 +132,7 @@ class Notice:
     known: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Boot:
     """One life of one server."""
 
@@ -153,7 +154,7 @@ class Boot:
     ready_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Verdict:
     """What one rule says of one scope, with the facts that it read, or what it missed."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from logdoctor.model import PHASES, Evidence, Fact, Outcome
+from logdoctor.noun import noun
 
 PROGRESS = frozenset(
     (
@@ -18,7 +18,7 @@ PROGRESS = frozenset(
 _FRONT_END = frozenset(("banner", "version"))
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Course:
     """The course of a boot: where in its facts it became ready, was asked to stop, and broke."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from logdoctor.broken import KnowledgeError
 from logdoctor.expression import Expression, ExpressionError, parse
 from logdoctor.knowledge import Kind, Table
 from logdoctor.model import Severity
+from logdoctor.noun import noun
 
 SCOPES = ("process", "boot", "replica", "fleet", "live")
 LIVE = "live_"
@@ -21,7 +21,7 @@ BUNDLED = Path(__file__).parent / "rules"
 """Where the wheel carries the rules; a checkout has them beside the package."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Clause:
     """One condition: a fact of a kind for which `where` holds, or, without a kind, an expression over the boot."""
 
@@ -30,7 +30,7 @@ class Clause:
     absent: bool
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Let:
     """A value that a rule takes from all facts of a kind for which `where` holds."""
 
@@ -40,7 +40,7 @@ class Let:
     take: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class RuleTest:
     """A log on which the rule must fire, be clear or not know, and the lines that it must cite."""
 
@@ -54,7 +54,7 @@ class RuleTest:
     severity: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Rule:
     """A rule: when it fires, how bad that is, why it matters and what to change."""
 

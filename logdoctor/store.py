@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from logdoctor import knowledge as nouns
 from logdoctor import rule as rule_nouns
 from logdoctor.expression import Expression
 from logdoctor.knowledge import ENGINES, VOCABULARY, Kind, Knowledge
+from logdoctor.noun import fields
 from logdoctor.regexes import cache_folder, owned, replace_file
 from logdoctor.rule import Rule, load_rules
 from logdoctor.rule import folder as rule_folder
@@ -77,8 +77,8 @@ def _plain(value: Any) -> Any:
     """A noun as a list of its fields, in their order."""
     if isinstance(value, Expression):
         return [value.text, sorted(value.names), sorted(value.lists)]
-    if hasattr(value, "__dataclass_fields__"):
-        return [() if f.name in _PROOFS else _plain(getattr(value, f.name)) for f in fields(value)]
+    if type(value).__module__.startswith("logdoctor."):
+        return [() if name in _PROOFS else _plain(getattr(value, name)) for name in fields(value)]
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -113,7 +113,7 @@ def _knowledge(row: Row) -> Knowledge:
 
 
 def _place(noun: type, name: str) -> int:
-    return [f.name for f in fields(noun)].index(name)
+    return fields(noun).index(name)
 
 
 def _kind(row: Row) -> Kind:
@@ -159,7 +159,7 @@ def _let(row: Row) -> rule_nouns.Let:
 
 
 def _rule(row: Row) -> Rule:
-    names: Sequence[str] = [f.name for f in fields(Rule)]
+    names = fields(Rule)
     values: dict[str, Any] = dict(zip(names, row, strict=True))
     values["lets"] = tuple(_let(one) for one in values["lets"])
     for name in ("when", "unless"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 
 from logdoctor import knowledge, regexes, store
 from logdoctor.knowledge import Knowledge
+from logdoctor.noun import fields
 from logdoctor.rule import Rule, folder, load_rules
 
 
@@ -37,10 +37,8 @@ def again() -> tuple[Knowledge, tuple[Rule, ...]]:
 
 def bare(value: Any) -> Any:
     """A noun without its samples and tests."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [
-            () if f.name in ("samples", "tests") else bare(getattr(value, f.name)) for f in dataclasses.fields(value)
-        ]
+    if type(value).__module__.startswith("logdoctor."):
+        return [() if name in ("samples", "tests") else bare(getattr(value, name)) for name in fields(value)]
     if isinstance(value, dict):
         return {key: bare(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

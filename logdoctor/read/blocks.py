@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
+
+from logdoctor.noun import noun
 
 LONGEST_LINE = 1 << 20
 """Bytes of one physical line that are looked at; engines print no longer line that matters."""
@@ -18,7 +19,7 @@ _ANSI = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Block:
     """Whole lines of one input; `overlong` of them were cut.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from logdoctor.knowledge import COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
+from logdoctor.noun import noun, replace
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block, Places
 from logdoctor.read.extract import TooSlow, facts_of, hears
@@ -45,7 +45,7 @@ TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Wanted:
     """What a literal asks to try on its line."""
 
