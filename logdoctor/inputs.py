@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -64,6 +63,8 @@ def _meant(argument: str, troubles: list[Trouble]) -> Iterator[str]:
             )
         yield from (str(p) for p in logs)
     elif not path.exists() and any(c in argument for c in "*?["):
+        import glob
+
         matched = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
         if not matched:
             troubles.append(Trouble(argument, "matches no file"))

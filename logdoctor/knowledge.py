@@ -5,7 +5,6 @@ What an engine prints and how it fails is data (see docs/knowledge.md). This mod
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -343,6 +342,8 @@ def _samples(table: Table, key: str = "sample") -> tuple[Sample, ...]:
 
 
 def _kinds(path: Path, errors: list[str]) -> dict[str, Kind]:
+    import tomllib
+
     kinds = {}
     for name, data in tomllib.loads(path.read_text("utf-8")).get("kind", {}).items():
         table = Table(f"{path.name}: kind {name}", data, errors)
@@ -532,6 +533,8 @@ def _suggest(name: str, known: Mapping[str, object]) -> str:
 
 
 def _parse(path: Path, errors: list[str]) -> dict[str, Any]:
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

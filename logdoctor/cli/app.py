@@ -6,8 +6,6 @@ import sys
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from shutil import get_terminal_size
-from textwrap import fill
 
 from logdoctor.cli.options import Parser
 from logdoctor.cli.stop import Stop, suggestion
@@ -44,6 +42,9 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
 
 def run_without_command(arguments: Sequence[str]) -> int:
     """Show the help or the version, or refuse."""
+    from shutil import get_terminal_size
+    from textwrap import fill
+
     width = min(get_terminal_size((80, 24)).columns, 110) - 2
     listed = "\n".join(
         fill(f"{name:<11}{line}", width, initial_indent="  ", subsequent_indent=" " * 13)

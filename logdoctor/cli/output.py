@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -85,7 +84,11 @@ def nagios_status(plain: Mapping[str, Any]) -> int:
 
 def width() -> int:
     """Columns to write in: the terminal's, or 80 where there is none."""
-    return min(shutil.get_terminal_size((80, 24)).columns, 110) if sys.stdout.isatty() else 80
+    if not sys.stdout.isatty():
+        return 80
+    from shutil import get_terminal_size
+
+    return min(get_terminal_size((80, 24)).columns, 110)
 
 
 def write(text: str) -> None:

@@ -68,12 +68,14 @@ def _check_version(wanted: str | None) -> None:
 
 def expectations_file(path: Path | None, rules: Sequence[Any]) -> Any:
     """Expectations as logdoctor.toml has them."""
-    import datetime
-
     from logdoctor import config
 
     found = path or config.find(Path.cwd())
-    return config.load(found, [r.name for r in rules], datetime.date.today()) if found else config.Config()
+    if found is None:
+        return config.Config()
+    import datetime
+
+    return config.load(found, [r.name for r in rules], datetime.date.today())
 
 
 def pinned_version(path: Path | None, knowledge: Any) -> str:
