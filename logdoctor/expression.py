@@ -12,6 +12,7 @@ from typing import Any
 import regex
 
 from logdoctor.noun import noun
+from logdoctor.releases import compared, release
 
 UNITS: Mapping[str, float] = {
     "GiB": 1.0,
@@ -290,6 +291,9 @@ def _apply(function: str, values: list[Any]) -> Any:
 
 def _satisfies(version: str, specifier: str) -> bool:
     """Whether a version meets a specifier; a bare version must be the same one."""
+    simple = compared(specifier, version)
+    if simple is not None:
+        return simple
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion, Version
 
@@ -305,11 +309,14 @@ def _satisfies(version: str, specifier: str) -> bool:
 
 def _same_version(one: str, other: str) -> bool:
     """Whether two versions are one release: a build's local part (+cu130) counts only where both name it."""
-    from packaging.version import InvalidVersion, Version
-
     one, other = one.removeprefix("v"), other.removeprefix("v")
     if one == other:
         return True
+    left_numbers, right_numbers = release(one), release(other)
+    if left_numbers is not None and right_numbers is not None:
+        return left_numbers == right_numbers
+    from packaging.version import InvalidVersion, Version
+
     try:
         left, right = Version(one), Version(other)
     except InvalidVersion:

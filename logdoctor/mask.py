@@ -101,9 +101,39 @@ _CUT = (
     r"(?<![A-Za-z0-9])(?:hf_|sk-|nvapi-|gsk_|xai-|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza|eyJ)"
     r"(?=[\w.-]*\d)[\w.-]{3,}\Z"
 )
+_NAMES = (
+    "key",
+    "token",
+    "secret",
+    "passw",
+    "passphr",
+    "pwd",
+    "author",
+    "credent",
+    "connect",
+    "cook",
+    "auth",
+    "shared",
+    "x-amz",
+)
 _PATTERNS = (
-    _PEM, _ENTRY, _PAIR, _COOKIE, _AUTH, _NAMED, _ENVIRONMENT, _FLAG, _TOKEN, _SCHEME, _QUERY, _USER, _CURL, _HOOK, _SHAPE,
-)  # fmt: skip
+    (_PEM, ("private key",)),
+    (_ENTRY, ("value",)),
+    (_PAIR, (",",)),
+    (_COOKIE, ("cook",)),
+    (_AUTH, ("auth",)),
+    (_NAMED, _NAMES),
+    (_ENVIRONMENT, ("_", "pgpassword")),
+    (_FLAG, ("--",)),
+    (_TOKEN, ("token", "key")),
+    (_SCHEME, ("bearer", "bas")),
+    (_QUERY, ("?", "&", ";")),
+    (_USER, ("://",)),
+    (_CURL, ("curl",)),
+    (_HOOK, ("hooks.slack",)),
+    (_SHAPE, ("",)),
+)
+"""Each pattern with texts of which one stands in whatever it matches, in small letters: most need not be tried."""
 _NOTHING = frozenset(
     ("none", "null", "true", "false", "some", "nil", "", HIDDEN, "[]", "{}", "()", "[none]", "undefined")
 )
@@ -131,9 +161,14 @@ def masked(text: str) -> str:
     """Hide what looks like a secret; the name beside it stays."""
     if not compiled(_GATE).search(text):
         return text
-    for pattern in _PATTERNS:
+    for pattern in _possible(text):
         text = compiled(pattern).sub(_hide, text)
     return compiled(_CUT).sub(HIDDEN, text)
+
+
+def _possible(text: str) -> list[str]:
+    small = text.casefold()
+    return [pattern for pattern, needs in _PATTERNS if any(need in small for need in needs)]
 
 
 def _hide(match: regex.Match[str]) -> str:
@@ -293,7 +328,7 @@ def _values(text: str) -> set[str]:
             )
         return hidden
 
-    for pattern in _PATTERNS:
+    for pattern in _possible(text):
         text = compiled(pattern).sub(gather, text)
     return found - {HIDDEN}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from logdoctor.knowledge import Engine
 from logdoctor.model import Evidence, Fact
 from logdoctor.noun import fresh, noun
+from logdoctor.releases import compared
 
 
 @noun
@@ -215,46 +215,8 @@ def _why_missing(
 @lru_cache(maxsize=4096)
 def covers(specifier: str, version: str) -> bool:
     """Tell whether a version is in a range; a development build counts as the release that it leads to."""
-    simple = _compared(specifier, version)
+    simple = compared(specifier, version)
     return _covers(specifier, version) if simple is None else simple
-
-
-def _compared(specifier: str, version: str) -> bool | None:
-    """Compare a release with a range of releases, the usual case, without packaging; None where one is no release."""
-    have = _release(version)
-    if have is None:
-        return None
-    covered = True
-    for part in specifier.split(","):
-        part = part.strip()
-        sign = part[: 2 if part[1:2] == "=" else 1]
-        bound = _release(part[len(sign) :].strip())
-        compare = _COMPARED.get(sign)
-        if bound is None or compare is None:
-            return None
-        covered = covered and compare(have, bound)
-    return covered
-
-
-def _release(text: str) -> tuple[int, ...] | None:
-    """The numbers of a release without zeros at the end: 0.14 and 0.14.0 are one."""
-    parts = text.split(".")
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        return None
-    numbers = [int(part) for part in parts]
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    return tuple(numbers)
-
-
-_COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 def _covers(specifier: str, version: str) -> bool:

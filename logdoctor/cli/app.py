@@ -7,7 +7,7 @@ from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 
-from logdoctor.cli.options import Parser
+from logdoctor.cli.options import Parser, width
 from logdoctor.cli.stop import Stop, suggestion
 from logdoctor.version import __version__
 
@@ -42,22 +42,21 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
 
 def run_without_command(arguments: Sequence[str]) -> int:
     """Show the help or the version, or refuse."""
-    from shutil import get_terminal_size
     from textwrap import fill
 
-    width = min(get_terminal_size((80, 24)).columns, 110) - 2
     listed = "\n".join(
-        fill(f"{name:<11}{line}", width, initial_indent="  ", subsequent_indent=" " * 13)
+        fill(f"{name:<11}{line}", width(), initial_indent="  ", subsequent_indent=" " * 13)
         for name, line in COMMANDS.items()
     )
     parser = Parser(
         prog="logdoctor",
         description=fill(
-            "Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change.", width
+            "Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change.",
+            width(),
         ),
         epilog=f"commands:\n{listed}\n\n"
         "Exit status: 0 nothing at or above --fail-on, 1 findings, 2 could not do as asked.",
-        formatter_class=RawDescriptionHelpFormatter,
+        formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=width()),
     )
     parser.usage = "%(prog)s COMMAND ...    or: %(prog)s COMMAND --help"
     parser.add_argument("--version", action="version", version=f"logdoctor {__version__}")

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,10 +39,24 @@ FAIL_ON = ("error", "warning", "info", "never")
 _METAVARS: dict[Any, str] = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 
 
+@cache
+def width() -> int:
+    """Columns of the help. argparse would ask for them, and import shutil, at every option that is declared."""
+    try:
+        return min(int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns), 110) - 2
+    except (AttributeError, OSError, ValueError):
+        return 78
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, width=width())
+
+
 class Parser(argparse.ArgumentParser):
     """The options of one command."""
 
     def __init__(self, **more: Any) -> None:
+        more.setdefault("formatter_class", _formatter)
         super().__init__(allow_abbrev=False, usage="%(prog)s [options]", **more)
         self.names = ["--help"]
         self.rest = False
