@@ -34,6 +34,8 @@ _HARMLESS_NAME = (
     r"(?i)(?:^|[-_])(?:eos|bos|pad|unk|sep|cls|mask|stop|image|audio|video|end|start|think|next|cache|sort|primary"
     r"|foreign|public|host|partition|routing|lookup|hash|tool)[-_]?(?:key|token)s?$"
 )
+# One of these is in each name of a secret: most words of a log are done with after one look.
+_HEARTS = r" ?key|token|secret|passw|passphrase|pwd|auth|credential|connection|cookie|signature"
 _SECRET = rf"(?i){_NAME}|{_VARIABLE}|[\w.-]*[._-](?:{_NAME})"
 _SPACE = r"(?:\s|\\+[nrt])"
 """White space, as it is and as JSON escapes it."""
@@ -49,7 +51,7 @@ _BARE = r"""[^\s'",;&)}\]\\]+"""
 _SEPARATOR = rf"(?:{_QUOTE})?{_SPACE}*(?:=>|:=|[:=]){_SPACE}*(?:{_WRAP})*"
 
 _NAMED = (
-    rf"""(?i)(?P<head>(?<![\w-])-{{0,2}}(?P<name>{_NAME})(?:{_SEPARATOR}|{_SPACE}*(?=\[|Some\()(?:{_WRAP})*))"""
+    rf"""(?i)(?P<head>(?<![\w-])(?=[\w-]*(?:{_HEARTS}))-{{0,2}}(?P<name>{_NAME})(?:{_SEPARATOR}|{_SPACE}*(?=\[|Some\()(?:{_WRAP})*))"""
     rf"(?P<value>{_QUOTED}|{_BARE})"
 )
 # Without quotes, the value of a variable ends at white space only.
@@ -296,7 +298,7 @@ def _value_of(text: str) -> str:
 def visible(text: str) -> str:
     """Show control characters as escapes; tabs and newlines are spaces."""
     text = text.replace("\t", " ").replace("\n", " ")
-    return compiled(_CONTROL).sub(_escaped, text)
+    return text if text.isprintable() else compiled(_CONTROL).sub(_escaped, text)
 
 
 def _escaped(match: regex.Match[str]) -> str:

@@ -16,7 +16,7 @@ LAYERS = (
     ("model", "mask", "expression"),
     ("knowledge", "size"),
     ("read",),
-    ("outcome", "boots", "startup", "rule", "inputs"),
+    ("outcome", "boots", "startup", "rule", "inputs", "workers"),
     ("cause", "judge", "derive", "store"),
     ("report", "render", "excerpt", "config", "pin", "compare", "learn", "explain"),
     ("check", "probe"),

@@ -9,6 +9,7 @@ from itertools import chain
 
 from logdoctor.noun import noun
 
+OCTAL = b"#033"
 LONGEST_LINE = 1 << 20
 """Bytes of one physical line that are looked at; engines print no longer line that matters."""
 
@@ -73,15 +74,29 @@ def plain(data: bytes, octal: bool = True) -> bytes:
     return _ANSI.sub(b"", data) if b"\x1b" in data or (octal and b"#033[" in data) else data
 
 
-def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
+def cut(chunks: Iterable[bytes], octal: bool | None = None) -> Iterator[Block]:
+    """Cut chunks into blocks of whole lines without colours.
+
+    `octal` tells whether ESC is written as #033; where it is not given, the first block shows it.
+    """
+    for block in whole_lines(chunks):
+        if octal is None:
+            octal = OCTAL in block.data  # syslog writes all of a log so, or nothing
+        yield uncoloured(block, octal)
+
+
+def uncoloured(block: Block, octal: bool) -> Block:
+    """Take the colours out of a block."""
+    data = plain(block.data, octal)
+    return block if data is block.data else Block(data, block.numbers, block.overlong)
+
+
+def whole_lines(chunks: Iterable[bytes]) -> Iterator[Block]:
     """Cut chunks at their last newline; the head of an endless line is kept, its rest passed over."""
     carry: list[bytes] = []
     held = 0
     overlong = 0
-    octal: bool | None = None
     for chunk in chunks:
-        if octal is None:
-            octal = b"#033" in chunk  # syslog writes all of a log so, or nothing
         if not chunk:
             continue  # a decoder had nothing left
         end = chunk.rfind(b"\n")
@@ -98,10 +113,10 @@ def cut(chunks: Iterable[bytes]) -> Iterator[Block]:
         data = b"".join([*carry, chunk[: end + 1]]) if carry else chunk[: end + 1]
         rest = chunk[end + 1 :]
         carry, held = ([rest], len(rest)) if rest else ([], 0)
-        yield Block(plain(data, octal), overlong=overlong)
+        yield Block(data, overlong=overlong)
         overlong = 0
     if carry:
-        yield Block(plain(b"".join(carry)), overlong=overlong)
+        yield Block(b"".join(carry), overlong=overlong)
 
 
 def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator[Block]:
@@ -112,9 +127,7 @@ def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator
     first = next(blocks, None)
     if first is None:
         return
-    sample = [line.rstrip(b"\r") for line in first.data[:CHECKED].split(b"\n")[:-1]]
-    doubled = _doubled(sample)
-    widths = _wrapped(sample, begins)
+    doubled, widths = damage(first.data, begins)
     if not doubled and not widths:
         yield first
         yield from blocks
@@ -124,6 +137,12 @@ def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator
         lines = block.data.removesuffix(b"\n").split(b"\n")
         yield _undo(lines, number, doubled, widths, begins, block.overlong)
         number += len(lines)
+
+
+def damage(head: bytes, begins: Callable[[str], bool]) -> tuple[bool, frozenset[int]]:
+    """Tell from the head of an input whether every line stands there twice, and the columns at which lines were cut."""
+    sample = [line.rstrip(b"\r") for line in head[:CHECKED].split(b"\n")[:-1]]
+    return _doubled(sample), _wrapped(sample, begins)
 
 
 CHECKED = 256 * 1024

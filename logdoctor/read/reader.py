@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from logdoctor.knowledge import COMMON, Benign, Failure, Knowledge, Pattern, Wording
@@ -14,7 +15,7 @@ from logdoctor.read.fold import COARSE, FINE, Fold
 from logdoctor.read.peel import Peeler
 from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
-from logdoctor.read.source import CHUNK, Stream
+from logdoctor.read.source import CHUNK, Stream, Stretch
 from logdoctor.regexes import compiled
 
 _MARKS = (
@@ -39,6 +40,8 @@ HOLD = 64
 """Blocks after which the counts of periodic lines are handed on; a short block, the end for now, does it too."""
 LONG = 100
 """Blocks after which a log is long: many statistics lines become fewer facts."""
+DENSE = 3_000
+"""Bytes per line below which searching a whole block for a periodic line costs less than cutting out such lines."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
 TEXT = 2_000
@@ -88,53 +91,111 @@ class Index:
         self.bare_error = texts.index("Error\n")
         self.folded = {i: [self.fold.index_of(p) for p in self.wanted[i].patterns] for i in self.hot}
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
-        self._usual = {
-            len(texts) + number: (pattern.common.encode(), len(pattern.contains[0].encode()))
-            for number, pattern in enumerate(periodic)
-            if pattern.common
-        }
-        self._scanners: dict[bool, Scanner] = {}
+        self.common = frozenset(number for number, pattern in enumerate(periodic) if pattern.common)
+        self._scanners: dict[tuple[bool, frozenset[int]], Scanner] = {}
         self.frames = {f: phase for engine in knowledge.engines.values() for f, phase in engine.frames.items()}
 
-    def scanner(self, folding: bool) -> Scanner:
-        """Give the scanner for the literals; of those of folded lines, one occurrence per block is enough."""
-        scanner = self._scanners.get(folding)
+    def __reduce__(self) -> tuple[type[Index], tuple[Knowledge]]:
+        """Go to another process as the knowledge alone: an automaton cannot."""
+        return Index, (self.knowledge,)
+
+    def scanner(self, folding: bool, dense: frozenset[int] = frozenset()) -> Scanner:
+        """Give the scanner for the literals; where lines are folded, common and dense ones are not told one by one."""
+        scanner = self._scanners.get((folding, dense))
         if scanner is None:
             literals = {i: t.encode() for i, t in enumerate(self.texts)}
-            scanner = Scanner(literals, self.hot, self._usual) if folding else Scanner(literals)
-            self._scanners[folding] = scanner
+            if folding:
+                once = dense | {i for i in self.hot if self.common.issuperset(self.folded[i])}
+                usual = {
+                    len(self.texts) + number: (p.common.encode(), len(p.contains[0].encode()))
+                    for number, p in enumerate(self.fold.patterns)
+                    if number in self.common
+                }
+                scanner = Scanner(literals, once, usual)
+            else:
+                scanner = Scanner(literals)
+            self._scanners[(folding, dense)] = scanner
         return scanner
+
+    def dense(self, data: bytes) -> frozenset[int]:
+        """Tell which literals of folded lines come so often in the first block that whole blocks are searched."""
+        return often(Counter(i for _, i in self.scanner(True).hits(data) if i in self.hot), len(data))
+
+
+def often(counts: Mapping[int, int], size: int) -> frozenset[int]:
+    """Give the literals that come so often in a block of that size."""
+    return frozenset(i for i, count in counts.items() if count * DENSE > size)
+
+
+@noun
+class Head:
+    """What the head of an input shows of all its lines: their envelopes, how ESC is written, what comes often."""
+
+    peeler: Peeler
+    octal: bool
+    dense: frozenset[int]
+
+
+@noun
+class Carried:
+    """Blocks of an input that another process unpacks, and how many came before them."""
+
+    blocks: Sequence[Block]
+    before: int
+
+
+@noun
+class Part:
+    """What a stretch of an input gave; its lines are counted from 1."""
+
+    facts: Sequence[Fact]
+    lines: int
+    bytes: int
+    last: Message | None
+    troubles: Sequence[Trouble]
+    overlong: int
+    open: Mapping[Speaker, Traceback]
 
 
 class Reader:
     """Reads one input. `facts` may be taken once; `input` and `troubles` are complete when it is done."""
 
     def __init__(
-        self, index: Index, name: str, source: str | None = None, chunk: int = CHUNK, content: bytes | None = None
+        self,
+        index: Index,
+        name: str,
+        source: str | None = None,
+        chunk: int = CHUNK,
+        content: bytes | None = None,
+        stretch: Stretch | None = None,
+        carried: Carried | None = None,
+        head: Head | None = None,
     ) -> None:
         self.index = index
-        self.stream = Stream(name, chunk, content)
+        self.stream = Stream(name, chunk, content, stretch)
+        self._carried = carried
         self.source = source or name
         self.troubles: list[Trouble] = []
         self.lines = 0
         self.last: Message | None = None
-        self.first_time: float | None = None
         self.binary = False
-        self._peeler = Peeler(index.knowledge.envelopes)
-        self._open: dict[Speaker, Traceback] = {}
+        self.open: dict[Speaker, Traceback] = {}
+        self._head = head
+        self._peeler = head.peeler if head else Peeler(index.knowledge.envelopes)
+        self._dense = head.dense if head else frozenset()
         self._overlong = 0
         self._tail = (b"", 0)
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
-        self._blocks_read = 0
+        self._blocks_read = stretch.chunks if stretch else carried.before if carried else 0
         self._next = 1  # the number of the next block's first line
 
-    def follow(self, earlier: Reader) -> None:
-        """Go on where an earlier part of the same log was cut: a traceback may lie across the cut."""
-        for speaker, region in earlier._open.items():
-            region.last_number -= earlier.lines
-            self._open[speaker] = region
+    def follow(self, open_: Mapping[Speaker, Traceback], lines: int) -> None:
+        """Go on where an earlier part of the same log was cut after `lines`: a traceback may lie across the cut."""
+        for speaker, region in open_.items():
+            region.last_number -= lines
+            self.open[speaker] = region
 
     @property
     def input(self) -> Input:
@@ -143,24 +204,54 @@ class Reader:
 
     def facts(self) -> Iterator[Fact]:
         """Yield the facts of the input in the order of its lines."""
-        blocks = self._blocks()
-        folding = True
-        scanner: Scanner | None = None
-        for block in blocks:
-            if scanner is None:
-                # Periodic lines can be folded in bulk only where each is a plain line of one server.
-                folding = not (self._peeler.replicas or self._peeler.json or block.numbers is not None)
-                scanner = self.index.scanner(folding)
-            yield from self._block(block, scanner, folding)
-        yield from self._flush()
-        self._remember_last(*self._tail)
+        yield from self._facts()
+        self.conclude()
+
+    def part(self) -> Part:
+        """Read a stretch of an input."""
+        facts = list(self._facts())
+        troubles = (*self.stream.troubles, *self.troubles)
+        return Part(facts, self._next - 1, self.stream.bytes, self.last, troubles, self._overlong, self.open)
+
+    def take(self, part: Part) -> Iterator[Fact]:
+        """Go on with what another reader found in the next stretch; its line numbers become the input's."""
+        before = self.lines
+        for fact in part.facts:
+            evidence = replace(fact.evidence, line=fact.evidence.line + before)
+            yield replace(fact, evidence=evidence) if before else fact
+        self.lines += part.lines
+        self.stream.bytes += part.bytes
+        self.last, self.open = part.last, dict(part.open)
+        self.troubles += (replace(t, line=t.line + before) if t.line else t for t in part.troubles)
+        self._overlong += part.overlong
+
+    def conclude(self) -> None:
+        """Say what hindered the reading."""
         self.troubles[:0] = self.stream.troubles
         if self._overlong:
             self.troubles.append(
                 Trouble(self.source, f"{self._overlong} lines are longer than 1 MiB; only their beginning was read")
             )
 
+    def _facts(self) -> Iterator[Fact]:
+        folding: bool | None = None
+        for block in self._blocks():
+            if folding is None:
+                # Periodic lines can be folded in bulk only where each is a plain line of one server.
+                folding = not (self._peeler.replicas or self._peeler.json or block.numbers is not None)
+            # Another automaton costs as much as some million lines that are told for nothing.
+            scanner = self.index.scanner(folding, self._dense if self._blocks_read >= LONG else frozenset())
+            yield from self._block(block, scanner, folding)
+        yield from self._flush()
+        self._remember_last(*self._tail)
+
     def _blocks(self) -> Iterator[Block]:
+        if self._head is not None:
+            if self._carried is not None:
+                yield from (block_room.uncoloured(block, self._head.octal) for block in self._carried.blocks)
+            else:
+                yield from block_room.cut(self.stream.chunks(), self._head.octal)
+            return
         cut = block_room.cut(self.stream.chunks())
         first = next(cut, None)
         if first is None or not first.data:
@@ -168,14 +259,13 @@ class Reader:
             if self.binary:
                 self.troubles.append(Trouble(self.source, "is not text: it holds nothing but NUL bytes"))
             return
-        if _binary(first.data[:4096]):
+        if binary(first.data):
             self.binary = True
             self.troubles.append(Trouble(self.source, "is not text: no log was read"))
-            for block in cut:
+            for block in _chain(first, cut):
                 self.lines += block_room.newlines(block.data, 0, len(block.data))
             return
-        head = first.data[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n")
-        self._peeler.learn(head)
+        learn(self._peeler, first.data)
         yield from block_room.repaired(_chain(first, cut), self._peeler.begins)
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
@@ -183,9 +273,9 @@ class Reader:
         places = Places(block, self._next)
         self._overlong += block.overlong
         hits = scanner.hits(data)
-        periodic: dict[int, list[int]] = {}
+        periodic: dict[int, list[int] | None] = {}
         if folding:
-            hits = self._fold_hits(hits, periodic)
+            hits, periodic = self._fold_hits(hits, len(data))
         bare = self.index.bare_error
         # "500 Internal Server Error" ends a line of the access log, not a traceback.
         hits = [hit for hit in hits if hit[1] != bare or data[hit[0] - 7 : hit[0]] != b"Server "]
@@ -193,14 +283,14 @@ class Reader:
         folded = 0
         position = 0
         count = len(hits)
-        while position < count or self._open:
+        while position < count or self.open:
             if position < count:
                 offset = hits[position][0]
                 begin = data.rfind(b"\n", 0, offset) + 1
             else:
                 begin = len(data)
             # Lines of an open traceback that no literal marks are read one after the other.
-            while self._open and at < min(begin, len(data)):
+            while self.open and at < min(begin, len(data)):
                 end = data.find(b"\n", at)
                 end = len(data) if end < 0 else end
                 yield from self._line(data[at:end], places.number(at), ())
@@ -216,9 +306,10 @@ class Reader:
             while position < count and hits[position][0] <= end:
                 seen.add(hits[position][1])
                 position += 1
-            if folding and seen & self.index.starts and begin > folded:
-                yield from self._fold(data, folded, begin, places, periodic)
-                folded = begin
+            if folding and seen & self.index.starts:
+                if begin > folded:
+                    yield from self._fold(data, folded, begin, places, periodic)
+                    folded = begin
                 yield from self._flush()
                 self._known_folds.clear()  # a new life has its own evidence
             yield from self._line(data[begin:end], places.number(begin), seen)
@@ -234,22 +325,37 @@ class Reader:
             self._next += places.index(len(data)) + (not data.endswith(b"\n"))
         self._blocks_read += 1
 
-    def _fold_hits(self, hits: Sequence[tuple[int, int]], periodic: dict[int, list[int]]) -> list[tuple[int, int]]:
-        """Part what is read in bulk, which goes to `periodic`, from what is read line by line."""
-        hot, folded, first = self.index.hot, self.index.folded, len(self.index.texts)
+    def _fold_hits(
+        self, hits: Sequence[tuple[int, int]], size: int
+    ) -> tuple[list[tuple[int, int]], dict[int, list[int] | None]]:
+        """Part what is read line by line from the places of what is read in bulk, None where these are many."""
+        hot, first = self.index.hot, len(self.index.texts)
         single = []
+        found: dict[int, list[int]] = {}
         for hit in hits:
-            if hit[1] >= first:
-                periodic.setdefault(hit[1] - first, []).append(hit[0])
-            elif hit[1] in hot:
-                for number in folded[hit[1]]:
-                    periodic.setdefault(number, [])
+            if hit[1] >= first or hit[1] in hot:
+                found.setdefault(hit[1], []).append(hit[0])
             else:
                 single.append(hit)
-        return single
+        periodic: dict[int, list[int] | None] = {}
+        dense = self._dense if self._blocks_read else frozenset()
+        for literal, offsets in found.items():
+            if literal >= first:
+                periodic[literal - first] = offsets
+                continue
+            for number in self.index.folded[literal]:
+                if number in self.index.common:
+                    periodic.setdefault(number, [])
+                elif literal in dense or (number in periodic and periodic[number] is None):
+                    periodic[number] = None
+                else:
+                    periodic[number] = sorted([*(periodic.get(number) or ()), *offsets])
+        if not self._blocks_read and self._head is None:
+            self._dense = often({i: len(offsets) for i, offsets in found.items() if i in hot}, size)
+        return single, periodic
 
     def _fold(
-        self, data: bytes, begin: int, end: int, places: Places, periodic: Mapping[int, Sequence[int]]
+        self, data: bytes, begin: int, end: int, places: Places, periodic: Mapping[int, Sequence[int] | None]
     ) -> Iterator[Fact]:
         groups = FINE if self._blocks_read < LONG else COARSE
         for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds, groups):
@@ -293,26 +399,24 @@ class Reader:
         line = Line(self.source, number, _decode(raw))
         messages = list(self._peeler.messages(line))
         for message in messages:
-            if self.first_time is None:
-                self.first_time = message.time
             try:
                 yield from self._message(message, seen, len(messages) > 1)
             except TooSlow:
                 self.troubles.append(
                     Trouble(self.source, "a pattern took too long on this line; it was passed over", number)
                 )
-        for speaker, region in list(self._open.items()):
+        for speaker, region in list(self.open.items()):
             if number - region.last_number > PATIENCE:
-                del self._open[speaker]
+                del self.open[speaker]
 
     def _message(self, message: Message, seen: Sequence[int] | set[int], shared: bool) -> Iterator[Fact]:
         text = message.text
         owner = message.speaker
-        region = self._open.get(owner)
+        region = self.open.get(owner)
         raised: Raised | None = None
-        if region is None and self._open and not message.level:
+        if region is None and self.open and not message.level:
             # A record of several lines has its prefix on the first only.
-            for other, candidate in self._open.items():
+            for other, candidate in self.open.items():
                 if (
                     _bare(owner, other)
                     and candidate.last_number == message.line.number - 1
@@ -325,18 +429,18 @@ class Reader:
             if step == "inside":
                 return
             if step != "foreign":
-                self._open.pop(owner, None)
+                self.open.pop(owner, None)
             if isinstance(step, Raised):
                 raised = step
         if OPENING in text and seen:
-            self._open[message.speaker] = Traceback(
+            self.open[message.speaker] = Traceback(
                 self.index.frames, bool(message.level), message.line.number, last_number=message.line.number
             )
             if text.lstrip().startswith(OPENING):
                 return
         elif message.level == "error" and frame(text):
             # A paste often begins in the middle of a traceback.
-            self._open[message.speaker] = region = Traceback(
+            self.open[message.speaker] = region = Traceback(
                 self.index.frames, True, message.line.number, last_number=message.line.number
             )
             region.feed(message)
@@ -471,8 +575,14 @@ class Reader:
 _CONTROLS = bytes(c for c in range(32) if c not in b"\t\n\r\x08\x0b\x0c\x1b")
 
 
-def _binary(head: bytes) -> bool:
-    """Whether the head of an input is no text in any encoding that a log has."""
+def learn(peeler: Peeler, head: bytes) -> None:
+    """Show a peeler the head of its input."""
+    peeler.learn(head[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n", 1000))
+
+
+def binary(head: bytes) -> bool:
+    """Tell whether the head of an input is no text in any encoding that a log has."""
+    head = head[:4096]
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls > 0.05 * len(head)
 
