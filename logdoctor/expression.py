@@ -12,6 +12,7 @@ from typing import Any
 import regex
 
 from logdoctor.noun import noun
+from logdoctor.regexes import compiled
 from logdoctor.releases import compared, release
 
 UNITS: Mapping[str, float] = {
@@ -269,7 +270,7 @@ def _apply(function: str, values: list[Any]) -> Any:
     if function == "distinct":
         return len({repr(value) for value in values})
     if function == "matches":
-        return bool(regex.search(values[1], str(values[0])[:LONGEST], timeout=0.2))
+        return bool(compiled(values[1]).search(str(values[0])[:LONGEST], timeout=0.2))
     if function == "lower":
         return str(values[0]).lower()
     if function == "startswith":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -60,4 +61,9 @@ def entry() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
-    sys.exit(run())
+    # What is made while starting stays until the end: to search it for garbage, again and again and once more at exit,
+    # costs more than to read a small log.
+    gc.set_threshold(50_000)
+    status = run()
+    gc.freeze()
+    sys.exit(status)
