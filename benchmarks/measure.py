@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from make_log import write
+from small import ratios
 
 HERE = Path(__file__).parent
-SMALL = HERE.parent / "fixtures" / "vllm-0.31.0" / "requests-then-stop" / "server.log"
 
 
 def measure(command: Sequence[str], rounds: int) -> tuple[float, float]:
@@ -62,13 +62,7 @@ def main() -> None:
                 "big_wall_to_rg": wall / rg_wall,
                 "big_mib_per_cpu_second": mebibytes / cpu,
             }
-        bare, _ = measure([python, "-c", "pass"], 9)
-        for name, arguments in (
-            ("small_piped_to_bare", [*check[:-1], str(SMALL)]),
-            ("version_to_bare", [python, "-m", "logdoctor", "--version"]),
-            ("help_to_bare", [python, "-m", "logdoctor", "--help"]),
-        ):
-            rows[name] = measure(arguments, 9)[0] / bare
+        rows |= ratios(21)
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     result = {"machine": machine, "mebibytes": mebibytes, **{name: round(value, 2) for name, value in rows.items()}}
     (HERE / "results.json").write_text(json.dumps(result, indent=1) + "\n")
