@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 
 from logdoctor.knowledge import COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
@@ -44,6 +45,8 @@ DENSE = 3_000
 """Bytes per line below which searching a whole block for a periodic line costs less than cutting out such lines."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
+_CLOCKS = 100
+"""Lines at an end of the first block of which one should have a time."""
 TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
@@ -261,12 +264,35 @@ class Reader:
             return
         if binary(first.data):
             self.binary = True
-            self.troubles.append(Trouble(self.source, "is not text: no log was read"))
-            for block in _chain(first, cut):
-                self.lines += block_room.newlines(block.data, 0, len(block.data))
+            self._refuse("is not text: no log was read", _chain(first, cut))
             return
         learn(self._peeler, first.data)
+        if self._newest_first(first.data):
+            what = "is newest first, as a log store exports it; turn it round: tac FILE | logdoctor check -"
+            self._refuse(what, _chain(first, cut))
+            return
         yield from block_room.repaired(_chain(first, cut), self._peeler.begins)
+
+    def _refuse(self, what: str, blocks: Iterator[Block]) -> None:
+        self.troubles.append(Trouble(self.source, what))
+        for block in blocks:
+            self.lines += block_room.newlines(block.data, 0, len(block.data))
+
+    def _newest_first(self, head: bytes) -> bool:
+        """Tell whether the clocks of the lines run backwards: then nothing would be read in its order."""
+        lines = head.splitlines()
+        first = next(self._times(lines[:_CLOCKS]), None)
+        last = next(self._times(lines[: -_CLOCKS - 1 : -1]), None)
+        if first is None or last is None or first <= last:
+            return False
+        steps = [b - a for a, b in pairwise(islice(self._times(lines), 10 * _CLOCKS)) if a != b]
+        return len(steps) >= 5 and sum(step < 0 for step in steps) >= 0.75 * len(steps)
+
+    def _times(self, lines: Iterable[bytes]) -> Iterator[float]:
+        for raw in lines:
+            message = next(self._peeler.messages(Line("", 0, _decode(raw))), None)
+            if message is not None and message.time is not None:
+                yield message.time
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
         data = block.data
