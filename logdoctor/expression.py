@@ -89,6 +89,27 @@ class Expression:
         """Work the expression out. Raises Missing where a value is not there."""
         return _work(self.text)(lookup, lists or _no_lists)
 
+    def excludes(self, given: Mapping[str, Any]) -> bool:
+        """Tell without working it out that the expression is false for a fact with these fields: another is meant."""
+        wanted = _wanted(self.text)
+        return wanted is not None and given.get(wanted[0], wanted[1]) != wanted[1]
+
+
+@cache
+def _wanted(text: str) -> tuple[str, str] | None:
+    """A name and the text that it must be equal to wherever the expression holds, if there is such a part."""
+    tree = _tree(text)
+    for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
+        if (
+            isinstance(part, ast.Compare)
+            and isinstance(part.left, ast.Name)
+            and isinstance(part.ops[0], ast.Eq)
+            and isinstance(part.comparators[0], ast.Constant)
+            and isinstance(part.comparators[0].value, str)
+        ):
+            return part.left.id, part.comparators[0].value
+    return None
+
 
 def _no_lists(name: str) -> Sequence[Any]:
     raise Missing(name)

@@ -159,6 +159,7 @@ _CONTROL = (
 )
 
 
+@lru_cache(maxsize=256)  # one line proves many things
 def masked(text: str) -> str:
     """Hide what looks like a secret; the name beside it stays."""
     if not compiled(_GATE).search(text):
@@ -191,6 +192,7 @@ def _hide(match: regex.Match[str]) -> str:
     )
 
 
+@lru_cache(maxsize=1024)  # servers have the same settings
 def secret(name: str) -> bool:
     """Whether a setting of this name holds a secret."""
     whole = compiled(_SECRET).fullmatch(name.strip("-"))
@@ -318,7 +320,8 @@ def safe_part(part: str, whole: str) -> str:
     return visible(shown)
 
 
-def _values(text: str) -> set[str]:
+@lru_cache(maxsize=64)
+def _values(text: str) -> frozenset[str]:
     """The secrets of a line, as far as they are long enough to be told from ordinary words."""
     found: set[str] = set()
 
@@ -332,7 +335,7 @@ def _values(text: str) -> set[str]:
 
     for pattern in _possible(text):
         text = compiled(pattern).sub(gather, text)
-    return found - {HIDDEN}
+    return frozenset(found - {HIDDEN})
 
 
 @lru_cache(maxsize=256)  # names of inputs and replicas come again and again

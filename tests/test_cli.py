@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import start
+from conftest import FIXTURES, start
 from test_properties import BROKEN
 
 from logdoctor.cli import commands
@@ -181,6 +181,20 @@ def test_commands_are_imported_only_when_called() -> None:
 
     assert imported("--help") == []
     assert imported("lint", "--help") == ["logdoctor.cli.commands.lint"]
+
+
+def test_a_small_run_imports_little() -> None:
+    """A second check of a small log imports nothing that it does not need: each of these is a tenth of the start."""
+    code = "import sys; from logdoctor.cli import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    log = FIXTURES / "vllm-0.31.0" / "requests-then-stop" / "server.log"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code, "check", str(log)], capture_output=True, timeout=60)
+    assert done.stdout.startswith(b"STOPPED")
+    heavy = {
+        *("asyncio", "dataclasses", "email", "http", "hyperscan", "inspect", "json", "multiprocessing", "packaging"),
+        *("requests", "rich", "shutil", "ssl", "subprocess", "tomllib", "typer", "urllib3", "zstandard"),
+    }
+    assert not heavy & set(done.stderr.decode().split())
 
 
 def test_each_command_is_listed_with_the_first_line_of_its_help() -> None:
