@@ -43,6 +43,8 @@ class Reading:
     inputs: list[Input] = fresh(factory=list)
     boots: list[Boot] = fresh(factory=list)
     troubles: list[Trouble] = fresh(factory=list)
+    strangers: list[str] = fresh(factory=list)
+    """Logs in which no engine spoke."""
     unread: int = 0
     forgotten: int = 0
 
@@ -51,6 +53,7 @@ class Reading:
         self.inputs += other.inputs
         self.boots += other.boots
         self.troubles += other.troubles
+        self.strangers += other.strangers
         self.unread += other.unread
         self.forgotten += other.forgotten
 
@@ -173,8 +176,11 @@ def _boots_of(
             reading.troubles.append(Trouble(reader.source, "is empty"))
     times = [reader.last.time for reader in readers if reader.last and reader.last.time is not None]
     lives = boots.finish(readers[-1].lines, max(times, default=None))
-    found = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
-    reading.boots += with_lives([*early, *(boot for boot in found if boot is not None)])
+    judged = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
+    found = [*early, *(boot for boot in judged if boot is not None)]
+    reading.boots += with_lives(found)
+    if not found:
+        reading.strangers += [reader.source for reader in readers if reader.stream.bytes]
     if reading.forgotten:
         what = f"{reading.forgotten:,} early boots are only counted: {OUTLINED + WHOLE:,} newer ones are in the report"
         reading.troubles.append(Trouble(readers[-1].source, what))
@@ -235,7 +241,7 @@ def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -
         facts.sort(key=lambda fact: (place[fact.evidence.source], fact.evidence.line))
     facts = in_phase(facts)
     settings = knowledge.engines[engine].settings
-    seen = course(facts, settings.get("front_end", ()))
+    seen = course(facts, settings.get("front_end", ()), settings.get("early"))
     return Boot(
         source=life.source,
         replica=life.replica or life.source,

@@ -18,7 +18,8 @@ HIDDEN = "***"
 _NAME = (
     r"(?:[\w-]*(?:api|admin|access|secret|private|auth|signing|account|shared|encryption|master|service|storage|license"
     r"|webhook|bot|hmac|jwt|ssh|client|consumer|deploy|function|subscription|app|write|ingest)[-_ ]?keys?(?:[-_]id)?"
-    r"|[\w-]*(?:secrets?|passw(?:or)?ds?|passphrase)|[\w-]+[-_]pwd"
+    r"|[\w-]*(?:secrets?|passw(?:or)?ds?|passphrase|sess(?:ion)?id)|[\w-]+[-_]pwd"
+    r"|(?:user|db|database|admin|root|smtp|mail|ftp|ldap|proxy|basic|redis|mysql)[-_]?pass"
     r"|[\w-]*(?:hf|hub|auth|access|refresh|bearer|id|session|security|sas|github|gitlab|gh|git|wandb|openai|ngc|api|bot"
     r"|slack|npm|pypi|vault|user|service|admin|huggingface|hugging[-_]face|personal|deploy|registry|csrf|oauth|webhook"
     r"|jwt|login|secret|app|cloud|job)[-_]?tokens?"
@@ -28,18 +29,18 @@ _NAME = (
 # The name of an environment variable says it by its last word alone.
 _VARIABLE = (
     r"(?-i:(?:[A-Z0-9]+_)+(?:KEY|TOKEN|PASS|PASSWD|PASSWORD|PWD|SECRET|PAT|CREDENTIALS?|AUTH|DSN|KEY_ID)"
-    r"|PGPASSWORD)(?![A-Za-z0-9_])"
+    r"|PGPASSWORD|TOKEN(?==))(?![A-Za-z0-9_])"
 )
 _HARMLESS_NAME = (
-    r"(?i)(?:^|[-_])(?:eos|bos|pad|unk|sep|cls|mask|stop|image|audio|video|end|start|think|next|cache|sort|primary"
-    r"|foreign|public|host|partition|routing|lookup|hash|tool)[-_]?(?:key|token)s?$"
+    r"(?i)(?:^|[-_ ])(?:eos|bos|pad|unk|sep|cls|mask|stop|image|audio|video|end|start|think|next|cache|sort|primary"
+    r"|foreign|public|host|partition|routing|lookup|hash|tool|compile|dedup|group)[-_ ]?(?:key|token)s?$"
 )
-# One of these is in each name of a secret: most words of a log are done with after one look.
-_HEARTS = r" ?key|token|secret|passw|passphrase|pwd|auth|credential|connection|cookie|signature"
 _SECRET = rf"(?i){_NAME}|{_VARIABLE}|[\w.-]*[._-](?:{_NAME})"
+# One of these is in each name of a secret: most words of a log are done with after one look.
+_HEARTS = r" ?key|token|secret|pass|pwd|auth|credential|connection|cookie|signature|sess"
 _SPACE = r"(?:\s|\\+[nrt])"
 """White space, as it is and as JSON escapes it."""
-_QUOTE = r"""\\*['"]"""
+_QUOTE = r"""(?:\\*['"`]|&(?:quot|apos|#34|#39|#x22|#x27);|%2[27])"""
 _WRAP = rf"""(?:(?:Some|SecretStr|SecretBytes|Secret|Ok|Redacted)\({_SPACE}*|[bru](?=['"]))"""
 """What may stand around a value: Some( of Rust, SecretStr( of pydantic, b of Python's bytes."""
 _QUOTED = (
@@ -48,7 +49,11 @@ _QUOTED = (
     r"""|(?:Bearer|Basic|Token|Digest|Negotiate)\s+[^\s'",;)}\]\\]+"""
 )
 _BARE = r"""[^\s'",;&)}\]\\]+"""
-_SEPARATOR = rf"(?:{_QUOTE})?{_SPACE}*(?:=>|:=|[:=]){_SPACE}*(?:{_WRAP})*"
+_TYPE = (
+    r"(?:(?::\s*|\()(?:Optional|List|list)?\[?(?:str|string|String|SecretStr|bytes)\]?\)?(?:\s*\|\s*None)?\s*(?=[:=]))?"
+)
+"""What a declaration says between a name and its value: `api_key: str = …`."""
+_SEPARATOR = rf"(?:{_QUOTE})?\]?{_SPACE}*{_TYPE}(?:=>|:=|->|[:=]|%3[ADad]){_SPACE}*(?:&(?:quot|apos|#\d+|#x\d+);|%2[27])?(?:{_WRAP})*"
 
 _NAMED = (
     rf"""(?i)(?P<head>(?<![\w-])(?=[\w-]*(?:{_HEARTS}))-{{0,2}}(?P<name>{_NAME})(?:{_SEPARATOR}|{_SPACE}*(?=\[|Some\()(?:{_WRAP})*))"""
@@ -56,23 +61,51 @@ _NAMED = (
 )
 # Without quotes, the value of a variable ends at white space only.
 _ENVIRONMENT = rf"""(?i)(?P<head>(?<![A-Za-z0-9_])(?P<name>{_VARIABLE}){_SEPARATOR})(?P<value>{_QUOTED}|[^\s'"\\]+)"""
+_MORE = r"""(?:\s+(?!-)(?=[^\s'",]*\d)[\w.+=~-]{6,})*+"""
+"""Further values: `--api-key` takes several."""
 _FLAG = (
-    rf"""(?i)(?P<head>(?<![\w-])--(?P<name>{_NAME}|[\w-]+-token|[\w-]+-password)[ =]+)(?P<value>{_QUOTED}|[^\s'",]+)"""
+    rf"""(?i)(?P<head>(?<![\w-])--(?P<name>{_NAME}|(?:[\w-]+-)?(?:token|password|pass))[ =]+)"""
+    rf"""(?P<value>{_QUOTED}|[^\s'",]+{_MORE})"""
 )
+_STRING = r"""(?:"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?)"""
 # '--api-key', 'value' and (b'authorization', b'value')
 _PAIR = (
     rf"""(?i)(?P<head>(?:['"]--(?P<name>{_NAME})|[(\[]b?['"](?:authorization|proxy-authorization|cookie|x-api-key|api-key))"""
-    rf"""['"]\s*,\s*b?)(?P<value>"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?)"""
+    rf"""['"]\s*,\s*b?)(?P<value>{_STRING}(?:\s*,\s*(?=['"](?!--)[^'"\s]*\d){_STRING})*)"""
 )
 # {"name": "HF_TOKEN", "value": "…"}, as Kubernetes writes an environment
 _ENTRY = (
     rf"""(?i)(?P<head>\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?{_SPACE}*,?"""
     rf"""{_SPACE}*(?:{_QUOTE})?value{_SEPARATOR})(?P<value>{_QUOTED}|{_BARE})"""
 )
-_TOKEN = (
-    rf"""(?i)(?P<head>(?<![\w.-])(?P<name>tokens?|keys?){_SEPARATOR}(?:{_QUOTE})?)"""
-    r"(?P<value>(?=[\w.+/=-]*\d)(?=[\w.+/=-]*[a-z])[\w.+/=-]{16,})"
+_XML = rf"(?i)(?P<head><(?P<name>{_NAME})(?:\s[^<>\n]{{0,80}})?>)(?P<value>[^<\n]+)"
+# What people write: "using token abc…", "password is …", a table's row. Only what looks like no word is hidden there.
+_LINK = r"(?:is|was|be|set|to|equals?|provided|value|given|used|got|received|now|as|header|string|supplied|configured|str)\b"
+_OPAQUE = r"[^\s'\"`,;|<>(){}\[\]\\/&]{6,}"
+_NEAR = (
+    rf"(?i)(?P<head>(?<![\w-])(?P<name>{_NAME}|{_VARIABLE}|(?:hf|hub|auth|access|refresh|bearer|session|api|bot|secret) token)"
+    rf"(?![\w-])[\s:=>|.,'\"`()\]]{{1,40}}+(?:{_LINK}[\s:='\"`]{{1,4}}+){{0,4}}+(?:for (?:user )?[\w@.-]+\s?[:=]\s?)?)"
+    rf"(?P<value>{_OPAQUE})(?![/\w])"
 )
+_SAYS = (
+    rf"(?i)(?P<head>(?<![\w-])(?P<name>{_NAME}|{_VARIABLE}|tokens?)(?![\w-])['\"`]?\s+(?:(?:{_LINK}\s*){{1,3}}+[:=]?\s*|(?=['\"`])))"
+    r"(?P<value>'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[^\s'\"`,;]+)"
+)
+_WITH = (
+    r"(?i)(?P<head>\b(?:(?:us(?:e|es|ed|ing)|with|got|invalid|wrong|incorrect|bad|received|provided|expired|rejected|new|my|the"
+    r"|your|generated|fetched|loaded|login)\s+(?:[\w-]+\s+)?(?:token|key|secret)|token)(?:\s+(?:is|was))?:?\s+['\"`]?)"
+    rf"(?P<value>{_OPAQUE})(?![/\w])"
+)
+_LOGIN = r"(?i)(?P<head>\bwandb\b.{0,40}?\blog[- ]?in\b.{0,40}?\s)(?P<value>[0-9a-f]{32,})"
+_OPTION = (
+    r"(?P<head>\b(?:login\b.{0,200}?\s-p|(?:sshpass|mysql\w*)\b.{0,200}?\s-p)[ =]?|--from-literal[ =][\w.-]+="
+    r"|\blogin\s+\S{1,80}\s+password\s+)(?P<value>'[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)"
+)
+_PASS = rf"""(?i)(?P<head>(?<![\w-])(?P<name>pass|pwd|otp)(?:{_QUOTE})?\s*[=:]\s*)(?P<value>['"][^'"\n]+['"]?|(?<==)[^\s'",;&)}}\]]+)"""
+# An object of Kubernetes: what its data is called says nothing.
+_SECRET_KIND = r"""(?i)["']?kind["']?\s*:\s*["']?Secret\b"""
+_DATA = r"""(?P<head>["'](?:stringData|data)["']\s*:\s*)(?P<value>\{[^{}\n]*\}?)"""
+_TOKEN = rf"""(?i)(?P<head>(?<![\w.-])(?P<name>(?:[a-z]{{1,20}} )?(?:tokens?|keys?)){_SEPARATOR}(?:{_QUOTE})?)(?P<value>[\w.+/=-]{{8,}})"""
 _SCHEME = r"(?i)(?P<head>\b(?:Bearer|Basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})"
 _QUERY = (
     r"(?i)(?P<head>[?&;](?P<name>[\w-]*key|[\w-]*token|password|passwd|pwd|secret|[\w-]*secret|sig|[\w-]*signature"
@@ -81,8 +114,8 @@ _QUERY = (
 _USER = r"""(?P<head>\b[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<value>[^\s/'"@:]*:[^\s/'"]+|(?=[^\s/@]*\d)[^\s/'"@:]{12,})(?=@)"""
 _CURL = r"(?P<head>\bcurl\b.{0,200}?\s(?:-u|--user)[ =]?)(?P<value>[^\s'\"]+|'[^']*'|\"[^\"]*\")"
 _COOKIE = r"""(?i)(?P<head>\b(?:set-)?cookie:\s*)(?P<value>[^\n'"]+)"""
-_AUTH = r"""(?P<head>\bauth['"]?\s*[=:]\s*)(?P<value>\([^)\n]*\)?)"""
-_PEM = r"(?s)(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.+?)(?=-----END|\Z)"
+_AUTH = r"""(?P<head>\bauth\\*['"]?\s*[=:]\s*)(?P<value>\([^)\n]*\)?|\\*['"][A-Za-z0-9+/]{12,}={0,2}\\*['"]|[\w.-]+:[^\s'",;)}]+)"""
+_PEM = r"(?s)(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----)(?P<value>.+?)(?=-----END|\Z)"
 _SHAPE = (
     r"(?P<head>)(?P<value>(?<![A-Za-z0-9])(?:"
     r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{16,}"
@@ -97,45 +130,43 @@ _SHAPE = (
     r"|PMAK-[\w-]{16,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|ops_eyJ[\w-]{20,}|\d{8,10}:AA[\w-]{30,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?))"
 )
-_HOOK = r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)(?P<value>[\w/]+)"
+_HOOK = (
+    r"(?P<head>hooks\.slack\.com/(?:services|workflows|triggers)/|://[^\s/]{1,80}/(?:[\w-]{1,40}/)?webhooks?\w*/"
+    r"|api\.telegram\.org/bot)(?P<value>[^\s'\"<>]+)"
+)
 # A line that was cut may end in the beginning of a secret.
 _CUT = (
     r"(?<![A-Za-z0-9])(?:hf_|sk-|nvapi-|gsk_|xai-|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza|eyJ)"
     r"(?=[\w.-]*\d)[\w.-]{3,}\Z"
 )
-_NAMES = (
-    "key",
-    "token",
-    "secret",
-    "passw",
-    "passphr",
-    "pwd",
-    "author",
-    "credent",
-    "connect",
-    "cook",
-    "auth",
-    "shared",
-    "x-amz",
-)
-_PATTERNS = (
-    (_PEM, ("private key",)),
-    (_ENTRY, ("value",)),
-    (_PAIR, (",",)),
-    (_COOKIE, ("cook",)),
-    (_AUTH, ("auth",)),
-    (_NAMED, _NAMES),
-    (_ENVIRONMENT, ("_", "pgpassword")),
-    (_FLAG, ("--",)),
-    (_TOKEN, ("token", "key")),
-    (_SCHEME, ("bearer", "bas")),
-    (_QUERY, ("?", "&", ";")),
-    (_USER, ("://",)),
-    (_CURL, ("curl",)),
-    (_HOOK, ("hooks.slack",)),
-    (_SHAPE, ("",)),
-)
+_NAMES = ("key", "token", "secret", "pass", "pwd", "auth", "credent", "connect", "cook", "shared", "x-amz", "sess")
+_PATTERNS = {
+    _PEM: ("private key",),
+    _ENTRY: ("value",),
+    _PAIR: (",",),
+    _COOKIE: ("cook",),
+    _AUTH: ("auth",),
+    _NAMED: _NAMES,
+    _ENVIRONMENT: ("_", "pgpassword", "token"),
+    _FLAG: ("--",),
+    _XML: ("<",),
+    _PASS: ("pass", "pwd", "otp"),
+    _TOKEN: ("token", "key"),
+    _SCHEME: ("bearer", "bas"),
+    _QUERY: ("?", "&", ";"),
+    _USER: ("://",),
+    _CURL: ("curl",),
+    _OPTION: ("login", "pass", "mysql", "--from-literal"),
+    _LOGIN: ("wandb",),
+    _HOOK: ("hook", "telegram"),
+    _SHAPE: ("",),
+    _SAYS: ("_", *_NAMES),
+    _NEAR: ("_", *_NAMES),
+    _WITH: ("key", "token", "secret"),
+}
 """Each pattern with texts of which one stands in whatever it matches, in small letters: most need not be tried."""
+_DOUBTFUL = frozenset((_NEAR, _WITH, _TOKEN))
+"""Where what follows a name may as well be a word, a number or a path."""
 _NOTHING = frozenset(
     ("none", "null", "true", "false", "some", "nil", "", HIDDEN, "[]", "{}", "()", "[none]", "undefined")
 )
@@ -145,13 +176,20 @@ _PROSE = frozenset(
         "no", "not", "is", "are", "was", "were", "has", "have", "must", "may", "can", "cannot", "could", "should", "will",
         "the", "a", "an", "and", "or", "of", "for", "in", "on", "to", "from", "with", "by", "if", "missing", "invalid",
         "required", "expected", "only", "unset", "set", "empty", "found", "failed", "expired", "wrong", "unable", "please", "provided",
+        "incorrect", "optional", "used", "given", "needed", "too", "also", "now", "still", "already", "absent", "ok", "valid", "it",
+        "as", "at", "this", "that", "your", "here", "there", "bad", "short", "long", "weak", "fine", "correct", "str", "string",
+        "bytes", "int", "bool", "type", "value", "optional[str]", "list[str]", "secretstr", "undefined",
     )
 )  # fmt: skip
+_GRAMMAR = r"[A-Z]?[a-z]+(?:ed|ing|ly|able|ible|ary|n't)[.:]?"
+_WORD = r"[A-Za-z]*\d{0,2}[A-Za-z]{0,2}|\d+[A-Za-z]{0,3}|\d+x\d+[A-Za-z]|[A-Za-z]{1,3}\d{1,2}[A-Za-z]{1,3}\d{1,2}"
+"""A piece of an identifier, of a model's name or of a version."""
+_QUANTITY = r"[\d.,:]+(?:[munµ]?s|min|sec|h|[kKMGT]?i?[Bb]|[kKMGTx%]|tok(?:ens?)?|reqs?|it)?(?:/\w{1,5})?"
 _GATE = (
     r"(?i)key|token|secret|passw|passphrase|pwd|authorization|credential|bearer|basic|://|cookie|connection.?string|sig"
     r"|hf_|sk-|[srp]k_|whsec|api_org|nvapi|gsk_|xai-|pplx|r8_|tgp_|fw_|csk-|ya29|GOCSPX|gh[pousr]_|github_pat|gl\w{2,4}-"
     r"|xox|xapp|jina_|AIza|AKIA|ASIA|ABIA|ACCA|LTAI|AKID|npm_|pypi-|dckr|SG\.|shp|hv[sbr]\.|do[opr]_v1|dapi|ATATT|sntrys|gl(?:c|sa)_"
-    r"|NRAK|lin_api|figd|PMAK|ops_|:AA|eyJ|hooks|curl|\bauth|_(?:PASS|PAT|AUTH|DSN)\b"
+    r"|NRAK|lin_api|figd|PMAK|ops_|:AA|eyJ|hook|curl|\bauth|_(?:PASS|PAT|AUTH|DSN)\b|pass|otp|sess|login|mysql|--from-literal|\.org/bot"
 )
 _CONTROL = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]"
@@ -166,29 +204,63 @@ def masked(text: str) -> str:
         return text
     for pattern in _possible(text):
         text = compiled(pattern).sub(_hide, text)
+    if compiled(_SECRET_KIND).search(text):
+        text = compiled(_DATA).sub(_hide, text)
     return compiled(_CUT).sub(HIDDEN, text)
 
 
 def _possible(text: str) -> list[str]:
     small = text.casefold()
-    return [pattern for pattern, needs in _PATTERNS if any(need in small for need in needs)]
+    return [pattern for pattern, needs in _PATTERNS.items() if any(need in small for need in needs)]
 
 
 def _hide(match: regex.Match[str]) -> str:
     value, name = match["value"].strip(), match.groupdict().get("name") or ""
-    bare = value.strip("\\'\"[](){} ")
+    bare = value.strip("\\'\"[](){} `")
     if bare.lower() in _NOTHING or bare.strip("*") == "" or (name and compiled(_HARMLESS_NAME).search(name)):
         return match[0]
-    if match.re is compiled(_NAMED) and (bare.lower().rstrip(".:") in _PROSE or (name[-1:] in "sS" and bare.isdigit())):
+    if not _is_secret(match, name, value, bare):
         return match[0]
-    if match.re is compiled(_SCHEME) and len(bare) < 24 and re.fullmatch(r"[A-Z]?[a-z]+[.:]?", bare):
-        return match[0]  # "Basic authentication"
-    opening = re.match(r"""\\*['"]|[\[({]""", value)
+    opening = re.match(r"""\\*['"`]|[\[({]""", value)
     if opening is None:
         return f"{match['head']}{HIDDEN}"
     closing = {"[": "']", "(": "')", "{": "'}"}.get(opening[0], opening[0])
     return (
         f"{match['head']}{opening[0]}{chr(39) if len(closing) == 2 and closing[0] == chr(39) else ''}{HIDDEN}{closing}"
+    )
+
+
+def _is_secret(match: regex.Match[str], name: str, value: str, bare: str) -> bool:
+    """Whether a value is one, judged by how it was found: beside an equals sign nearly all is, in a sentence little."""
+    kind = match.re.pattern
+    word = bare.lower().rstrip(".:")
+    if kind in _DOUBTFUL:
+        strict = 16 if kind == _TOKEN and "key" in name.lower() else 12 if match["head"][:5].lower() == "token" else 8
+        return not secret(word) and _opaque(bare, 6 if kind == _NEAR else strict)
+    if kind == _SAYS:
+        if word in _PROSE or compiled(_GRAMMAR).fullmatch(bare) or secret(bare) or bare[:1] in "/<%{(|":
+            return False
+        mixed = len(bare) >= 6 and not re.fullmatch(r"[A-Z]?[a-z_.-]+|.*\s.*", bare) and "token" not in name.lower()
+        return mixed or _opaque(bare, 6) or re.search(r"(?i)passw|passphrase", name) is not None
+    if kind == _NAMED:
+        return not (word in _PROSE or (name[-1:] in "sS" and bare.isdigit()))
+    if kind == _FLAG:
+        return word not in _PROSE
+    if kind == _PASS:
+        return not (bare[:1] in "/~$" or bare.isdigit())
+    if kind == _SCHEME:
+        return not (len(bare) < 24 and re.fullmatch(r"[A-Z]?[a-z]+[.:]?", bare))  # "Basic authentication"
+    return True
+
+
+def _opaque(text: str, least: int) -> bool:
+    """Whether a text is neither words, nor a number with a unit, nor a version, nor a name made of such pieces."""
+    text = text.rstrip(".:")
+    if len(text) < least or not re.search(r"\d", text) or not re.search(r"[A-Za-z]", text):
+        return False
+    pieces = re.split(r"[-._:/+@=]", text)
+    return not (
+        compiled(_QUANTITY).fullmatch(text) or (len(pieces) > 1 and all(map(compiled(_WORD).fullmatch, pieces)))
     )
 
 
@@ -210,7 +282,9 @@ def secrets_in(settings: Iterable[tuple[str, Any]]) -> frozenset[str]:
     found: set[str] = set()
 
     def gather(value: Any) -> None:
-        if isinstance(value, str) and len(value) >= 8 and not re.fullmatch(r"[a-z]+|[A-Z]+|[\d.]+", value):
+        if isinstance(value, str) and (
+            _opaque(value, 6) or (len(value) >= 8 and not re.fullmatch(r"[a-z]+|[A-Z]+|[\d.]+", value))
+        ):
             found.add(value)
         elif isinstance(value, dict):
             for inner in value.values():
@@ -223,6 +297,17 @@ def secrets_in(settings: Iterable[tuple[str, Any]]) -> frozenset[str]:
         if secret(name):
             gather(value)
     return frozenset(found)
+
+
+def secrets_of(lines: Iterable[str]) -> frozenset[str]:
+    """The secrets that lines give away by a name beside them, where they are no ordinary words."""
+    return frozenset(
+        value for line in lines if compiled(_GATE).search(line) for value in _values(line[:_READ]) if _opaque(value, 8)
+    )
+
+
+_READ = 20_000
+"""Characters of a line that are searched for secrets that other lines may hold."""
 
 
 def without(value: Any, secrets: Collection[str]) -> Any:
@@ -241,6 +326,9 @@ def without(value: Any, secrets: Collection[str]) -> Any:
     return value
 
 
+_KUBERNETES = r"^(?P<head>(?:.*\s)?)(?P<kind>stringData|data):\s*$"
+_DATUM = r"^(?P<head>\s*[\w.-]+:\s+)(?P<value>\S.*)$"
+_BASE64 = r"(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?|[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}="
 _ALONE = (
     rf"(?i)(?<![\w-])-{{0,2}}(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?\s*"
     rf"(?:(?:=>|:=|[:=])\s*(?:{_WRAP})*(?P<open>[\[({{]?)\s*[|>]?[-+]?|(?<=\w)\s*\\|['\"],)\s*$"
@@ -258,12 +346,20 @@ LOOK_BACK = 60
 def masked_lines(lines: Iterable[str]) -> Iterator[str]:
     """Mask lines that follow each other: the value of a name that stands at the end of one is in the next ones."""
     state = ""
-    left = 0
+    left = indent = 0
     for text in lines:
         hidden = masked(text)
         if state == "pem":
             hidden = HIDDEN if "-----END" not in text else hidden
             state = "" if "-----END" in text or left <= 0 else state
+        elif state in ("data", "stringData"):
+            datum = compiled(_DATUM).match(text[indent:])
+            if text[indent : indent + 1] != " ":
+                state = ""
+            elif datum is None:
+                hidden = text[:indent] + HIDDEN if state == "stringData" else hidden
+            elif state == "stringData" or compiled(_BASE64).fullmatch(datum["value"].strip("'\" ")):
+                hidden = f"{text[:indent]}{datum['head']}{HIDDEN}"
         elif state == "entry":
             hidden = compiled(_VALUE_LINE).sub(rf"\g<head>{HIDDEN}", hidden)
             state = ""
@@ -272,10 +368,16 @@ def masked_lines(lines: Iterable[str]) -> Iterator[str]:
             if state == "value" or compiled(_CLOSING).search(text):
                 state = ""
         left -= 1
-        if left <= 0 and state != "pem":
+        if left <= 0 and state not in ("pem", "data", "stringData"):
             state = ""
+        if state in ("data", "stringData"):
+            yield hidden
+            continue
+        kubernetes = compiled(_KUBERNETES).match(text)
         alone = compiled(_ALONE).search(text)
-        if "PRIVATE KEY-----" in text and "-----BEGIN" in text and "-----END" not in text:
+        if kubernetes:
+            state, indent = kubernetes["kind"], len(kubernetes["head"])
+        elif re.search(r"PRIVATE KEY(?: BLOCK)?-----", text) and "-----BEGIN" in text and "-----END" not in text:
             state, left = "pem", LOOK_BACK * 4
         elif alone and not compiled(_HARMLESS_NAME).search(alone["name"]):
             state, left = ("list", LOOK_BACK) if alone["open"] else ("value", 3)

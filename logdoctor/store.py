@@ -12,7 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from logdoctor import knowledge as nouns
-from logdoctor.knowledge import ENGINES, VOCABULARY, Knowledge
+from logdoctor.knowledge import VOCABULARY, Knowledge, own_roots, places
 from logdoctor.noun import replace
 from logdoctor.regexes import cache_folder, owned, replace_file
 from logdoctor.rule import Rule, load_rules
@@ -32,7 +32,7 @@ Stamps = tuple[tuple[str, int, int, int, int], ...]
 
 @cache
 def load() -> Known:
-    """Give the knowledge and the rules that come with logdoctor, without samples and tests.
+    """Give the knowledge and the rules that come with logdoctor, and the user's own engines, without samples and tests.
 
     Raises KnowledgeError where a file is wrong.
     """
@@ -40,10 +40,13 @@ def load() -> Known:
     if folder is None:
         return _made()
     here = Path(__file__).parent
-    # Another checkout, and another Python, has its own.
-    path = folder / f"knowledge-{sys.implementation.cache_tag}-{crc32(str(here).encode()):08x}.pickle"
+    # Another checkout, another Python and another choice of engines has its own, so that none pushes another out.
+    chosen = "\n".join(str(root.absolute()) for root in (here, *own_roots()))
+    path = folder / f"knowledge-{sys.implementation.cache_tag}-{crc32(chosen.encode()):08x}.pickle"
     now = time.time_ns()
-    files = [VOCABULARY, *(here / name for name in _CODE), *_files(ENGINES), *_files(rule_folder())]
+    code = (here / name for name in _CODE)
+    folders = [*places(), rule_folder()]
+    files = [VOCABULARY, *code, *(file for one in folders for file in _files(one))]
     stamps = _stamps(files)
     digest = ""
     if owned(path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from logdoctor.cli.options import Parser, width
 from logdoctor.cli.stop import Stop, suggestion
@@ -27,17 +30,43 @@ COMMANDS = {
     "bundle": "Pack report, page, masked excerpts of the logs, configuration and versions into one zip file for a ticket.",
     "lnav": "Print a format file for lnav: records, failures as tags, facts as tables for SQL.",
     "lint": "Test every pattern, failure and rule by its own samples.",
+    "completion": "Print a script that completes commands, options, kinds and rules in a shell.",
 }
 """What each file of `commands/` does, in the order of the help; so the help imports none of them."""
 
 
 def run_command(name: str, arguments: Sequence[str]) -> int:
     """Import a command, read its options, run it."""
+    module, parser = command(name)
+    given = parser.parse(arguments)
+    _add_engines(given.__dict__.pop("engines"))
+    status: int = module.run(given)
+    return status
+
+
+def command(name: str) -> tuple[Any, Parser]:
+    """Import a command with its options."""
     module = import_module(f"logdoctor.cli.commands.{name}")
     parser = Parser(prog=f"logdoctor {name}", description=COMMANDS[name], epilog=module.EXAMPLE)
     module.options(parser)
-    status: int = module.run(parser.parse(arguments))
-    return status
+    parser.option(
+        "--engines",
+        many=True,
+        metavar="DIR",
+        help="Folder of engines of your own, beside those that come with logdoctor (or LOGDOCTOR_ENGINES).",
+    )
+    return module, parser
+
+
+def _add_engines(given: Sequence[str] | None) -> None:
+    """Let all rooms, and the processes that they start, find the user's engines."""
+    if not given:
+        return
+    from logdoctor.knowledge import OWN
+
+    wanted = [str(Path(name).expanduser().absolute()) for name in given]
+    before = [name for name in os.environ.get(OWN, "").split(os.pathsep) if name and name not in wanted]
+    os.environ[OWN] = os.pathsep.join([*wanted, *before])
 
 
 def run_without_command(arguments: Sequence[str]) -> int:
@@ -59,11 +88,14 @@ def run_without_command(arguments: Sequence[str]) -> int:
         formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=width()),
     )
     parser.usage = "%(prog)s COMMAND ...    or: %(prog)s COMMAND --help"
-    parser.add_argument("--version", action="version", version=f"logdoctor {__version__}")
+    parser.add_argument(
+        "--version", action="version", help="Print the version and exit.", version=f"logdoctor {__version__}"
+    )
     if not arguments:
         parser.print_help(sys.stderr)
         return 2
     if arguments[0][:1] != "-":
-        raise Stop(f"there is no command {arguments[0]!r}{suggestion(arguments[0], list(COMMANDS))}")
+        near = suggestion(arguments[0], list(COMMANDS))
+        raise Stop(f"there is no command {arguments[0]!r}{near} (logdoctor --help)")
     parser.parse(arguments)
     raise Stop(f"name a command behind {arguments[0]}")

@@ -58,13 +58,14 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **more: Any) -> None:
         more.setdefault("formatter_class", _formatter)
         super().__init__(allow_abbrev=False, usage="%(prog)s [options]", **more)
-        self.names = ["--help"]
+        self.declared: list[argparse.Namespace] = []
+        """All options and arguments as they were declared, for the completion of shells and the man page."""
         self.rest = False
         """Whether all behind the first argument belongs to another program."""
 
     def error(self, message: str) -> NoReturn:
         """Refuse arguments, in one line as every other refusal."""
-        raise Stop(message.removeprefix("argument "))
+        raise Stop(f"{message.removeprefix('argument ')} ({self.prog} --help)")
 
     def option(
         self,
@@ -79,12 +80,12 @@ class Parser(argparse.ArgumentParser):
         required: bool = False,
     ) -> None:
         """Add an option with a value; an environment variable may give it, too."""
+        self._declare(names, help, type, metavar or "", default, env, many, tuple(choices or ()))
         notes = f" One of {', '.join(choices)}." if choices else ""
         notes += f" [default: {default}]" if default else ""
         if env:
             notes += f" [environment: LOGDOCTOR_{env}]"
             default = os.environ.get(f"LOGDOCTOR_{env}") or default
-        self.names += names
         self.add_argument(
             *names,
             help=(help + notes).replace("%", "%%"),
@@ -98,22 +99,50 @@ class Parser(argparse.ArgumentParser):
 
     def switch(self, *names: str, help: str) -> None:
         """Add an option without a value."""
-        self.names += names
+        self._declare(names, help, None)
         self.add_argument(*names, help=help, action="store_true")
 
     def both(self, name: str, help: str) -> None:
         """Add an option that is on, and one that turns it off."""
-        self.names += (f"--{name}", f"--no-{name}")
+        self._declare((f"--{name}", f"--no-{name}"), help, None)
         self.add_argument(f"--{name}", help=help, action=argparse.BooleanOptionalAction, default=True)
 
-    def argument(self, name: str, help: str, **more: Any) -> None:
+    def argument(
+        self, name: str, help: str, type: Callable[[str], Any] = str, choices: Sequence[str] | None = None, **more: Any
+    ) -> None:
         """Add an argument without a name."""
         nargs = more.get("nargs")
+        self._declare((name,), help, type, many=nargs not in (None, "?"), choices=tuple(choices or ()))
+        self.declared[-1].required = nargs not in ("?", "*")
         self.rest = nargs == argparse.REMAINDER
         self.usage = f"{self.usage} {name.upper() if nargs in (None, '+', '...') else f'[{name.upper()}]'}"
         if nargs not in (None, "?"):
             self.usage += " ..."
-        self.add_argument(name, help=help, metavar=name.upper(), **more)
+        self.add_argument(name, help=help, metavar=name.upper(), type=type, choices=choices, **more)
+
+    def _declare(
+        self,
+        names: Sequence[str],
+        help: str,
+        type: Callable[[str], Any] | None,
+        metavar: str = "",
+        default: Any = None,
+        env: str = "",
+        many: bool = False,
+        choices: Sequence[str] = (),
+    ) -> None:
+        self.declared.append(
+            argparse.Namespace(
+                names=tuple(names),
+                help=help,
+                type=type,
+                metavar=metavar,
+                default=default,
+                env=env,
+                many=many,
+                choices=choices,
+            )
+        )
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Read arguments; options may stand before, between and behind the others."""
@@ -122,8 +151,9 @@ class Parser(argparse.ArgumentParser):
         else:
             given, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
-            near = suggestion(unknown[0], self.names)
-            raise Stop(f"there is no option {unknown[0]}{near}" if unknown[0][:1] == "-" else f"too much: {unknown[0]}")
+            names = ["--help", *(name for one in self.declared for name in one.names)]
+            near = suggestion(unknown[0], names) if unknown[0][:1] == "-" else ""
+            self.error(f"there is no option {unknown[0]}{near}" if unknown[0][:1] == "-" else f"too much: {unknown[0]}")
         return given
 
 
@@ -204,11 +234,16 @@ def add_timeout(parser: Parser) -> None:
     parser.option("--timeout", default="", metavar="TIME", help="Time that the start may take: 600, 90s, 15m, 1h30m.")
 
 
+def add_quiet(parser: Parser, help: str = "Print nothing; the exit status tells.") -> None:
+    """No output."""
+    parser.switch("-q", "--quiet", help=help)
+
+
 def add_look(parser: Parser, quiet: str = "Print nothing; the exit status tells.") -> None:
     """How much is printed."""
     parser.switch("-v", "--verbose", help="Show all boots, all warnings, and what could not be judged.")
     add_no_color(parser)
-    parser.switch("-q", "--quiet", help=quiet)
+    add_quiet(parser, quiet)
 
 
 def add_no_color(parser: Parser) -> None:

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
-from logdoctor.knowledge import COMMON, Benign, Failure, Knowledge, Pattern, Wording
+from logdoctor.knowledge import BELOW, COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
 from logdoctor.noun import noun, replace
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block, Places
 from logdoctor.read.extract import TooSlow, facts_of, hears
-from logdoctor.read.fold import COARSE, FINE, Fold
+from logdoctor.read.fold import COARSE, FINE, FINEST, Fold
 from logdoctor.read.peel import Peeler
 from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
@@ -93,6 +93,9 @@ class Index:
         )
         self.bare_error = texts.index("Error\n")
         self.folded = {i: [self.fold.index_of(p) for p in self.wanted[i].patterns] for i in self.hot}
+        self.below = {
+            i: most for i, w in enumerate(self.wanted) if (most := max((p.below for p in w.patterns), default=0))
+        }
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
         self.common = frozenset(number for number, pattern in enumerate(periodic) if pattern.common)
         self._scanners: dict[tuple[bool, frozenset[int]], Scanner] = {}
@@ -188,6 +191,7 @@ class Reader:
         self._dense = head.dense if head else frozenset()
         self._overlong = 0
         self._tail = (b"", 0)
+        self._below: list[str] = []
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
@@ -338,6 +342,7 @@ class Reader:
                     folded = begin
                 yield from self._flush()
                 self._known_folds.clear()  # a new life has its own evidence
+            self._below = self._lines_below(data, end + 1, seen)
             yield from self._line(data[begin:end], places.number(begin), seen)
             at = end + 1
         if folding:
@@ -383,7 +388,7 @@ class Reader:
     def _fold(
         self, data: bytes, begin: int, end: int, places: Places, periodic: Mapping[int, Sequence[int] | None]
     ) -> Iterator[Fact]:
-        groups = FINE if self._blocks_read < LONG else COARSE
+        groups = FINEST if not self._blocks_read else FINE if self._blocks_read < LONG else COARSE
         for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds, groups):
             key = (fold.pattern.name, fold.key)
             if fold.offset < 0:
@@ -421,10 +426,18 @@ class Reader:
                 return
             end = begin - 1
 
+    def _lines_below(self, data: bytes, at: int, seen: Iterable[int]) -> list[str]:
+        """The lines below one that begins a value which goes on there, each without its envelope."""
+        wanted = max((self.index.below[i] for i in seen if i in self.index.below), default=0)
+        below = data[at : at + wanted * TEXT].split(b"\n")[:wanted]
+        return ["".join(m.text for m in self._peeler.messages(Line(self.source, 0, _decode(raw)))) for raw in below]
+
     def _line(self, raw: bytes, number: int, seen: Sequence[int] | set[int]) -> Iterator[Fact]:
         line = Line(self.source, number, _decode(raw))
         messages = list(self._peeler.messages(line))
-        for message in messages:
+        for at, message in enumerate(messages):
+            if len(messages) > 1:  # a record with newlines in it has its own lines below
+                self._below = [one.text for one in messages[at + 1 : at + 1 + BELOW]]
             try:
                 yield from self._message(message, seen, len(messages) > 1)
             except TooSlow:
@@ -493,7 +506,12 @@ class Reader:
                 names = self.index.knowledge.engines[pattern.engine].names
                 said += [
                     self._fact(pattern, fields, message)
-                    for fields in facts_of(pattern, text, self.index.knowledge.kinds, names)
+                    for fields in facts_of(
+                        pattern,
+                        "\n".join([text, *self._below[: pattern.below]]) if pattern.below else text,
+                        self.index.knowledge.kinds,
+                        names,
+                    )
                 ]
             for failure, wording in wanted.wordings:
                 if message.engine and failure.engine not in engines:

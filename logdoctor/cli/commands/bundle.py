@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from logdoctor.cli.options import Parser, add_config, add_logs, add_rules
+from logdoctor.cli.options import Parser, add_config, add_logs, add_quiet, add_rules
 from logdoctor.cli.prepare import choose_rules, expectations_file, load_knowledge
 from logdoctor.cli.stop import Stop
 
@@ -19,6 +19,7 @@ def options(parser: Parser) -> None:
     parser.option("-o", "--output", type=Path, default=Path("bundle.zip"), help="The zip file to write.")
     add_config(parser)
     add_rules(parser)
+    add_quiet(parser)
 
 
 def run(given: Namespace) -> int:
@@ -49,5 +50,6 @@ def run(given: Namespace) -> int:
         write(given.output, pack(plain, [one.name for one in reading.inputs], file, secrets(reading.boots)))
     except OSError as error:
         raise Stop(f"{given.output}: cannot be written: {error.strerror or error}") from None
-    print(f"logdoctor: {given.output}: have a look into it before you send it on", file=sys.stderr)
+    if not given.quiet:
+        print(f"logdoctor: {given.output}: have a look into it before you send it on", file=sys.stderr)
     return 2 if reading.unread else 0

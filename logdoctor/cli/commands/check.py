@@ -109,7 +109,7 @@ def run(given: Namespace) -> int:
         asked = command.run(given.live, options, kept, knowledge, wanted.settings(), boots=boots, baseline=good)
         verdicts += asked.verdicts
         reading.troubles += asked.troubles
-    plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge)
+    plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge, reading.strangers)
     if asked is not None:
         from logdoctor.probe import command
 

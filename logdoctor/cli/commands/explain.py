@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from logdoctor.cli.options import Parser, add_rules
 from logdoctor.cli.output import write
-from logdoctor.cli.stop import Stop
+from logdoctor.cli.stop import Stop, suggestion
 
 EXAMPLE = "Example: logdoctor explain kv-cache-too-small-for-max-model-len"
 
@@ -33,7 +33,11 @@ def run(given: Namespace) -> int:
         return 0
     if not given.name:
         raise Stop("name a kind or a rule, or give --list")
+    if given.engine and given.engine not in knowledge.engines:
+        raise Stop(f"there is no engine {given.engine!r}{suggestion(given.engine, list(knowledge.engines))}")
     page = pages.explain(given.name, knowledge, pack, given.engine)
+    if page is None and given.engine and pages.explain(given.name, knowledge, pack):
+        raise Stop(f"{knowledge.engines[given.engine].title} has no kind {given.name!r}; leave out --engine")
     if page is None:
         near = pages.near(given.name, knowledge, pack)
         raise Stop(

@@ -7,7 +7,7 @@ from argparse import Namespace
 from logdoctor.cli.options import Parser
 from logdoctor.cli.output import write
 from logdoctor.cli.prepare import load_knowledge
-from logdoctor.cli.stop import Stop
+from logdoctor.cli.stop import Stop, suggestion
 
 EXAMPLE = "Example: logdoctor facts server.log --kind flag"
 
@@ -25,8 +25,10 @@ def run(given: Namespace) -> int:
     from logdoctor.read.reader import Index, Reader
 
     knowledge = load_knowledge()
+    known = sorted(knowledge.kinds)
     if given.kind and given.kind not in knowledge.kinds:
-        raise Stop(f"there is no kind of fact {given.kind!r}; there are: {', '.join(sorted(knowledge.kinds))}")
+        near = suggestion(given.kind, known)
+        raise Stop(f"there is no kind of fact {given.kind!r}{near} (there are {', '.join(known)})")
     reader = Reader(Index(knowledge), given.log, label(given.log))
     try:
         for fact in reader.facts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from logdoctor.cli.options import Parser
+from logdoctor.cli.options import Parser, add_quiet
 from logdoctor.cli.output import write
 
 EXAMPLE = "Example: logdoctor lint my-rules/"
@@ -17,6 +17,7 @@ def options(parser: Parser) -> None:
         "packs", help="Folders of rules to check; without any, all that comes with logdoctor.", nargs="*", type=Path
     )
     parser.option("--only", default="", help="Only files whose path holds this text.")
+    add_quiet(parser)
 
 
 def run(given: Namespace) -> int:
@@ -24,7 +25,8 @@ def run(given: Namespace) -> int:
     from logdoctor.lint import prove
 
     counted, wrong = prove(given.packs or [], given.only)
-    for line in wrong:
+    for line in wrong if not given.quiet else ():
         write(line)
-    write(f"{counted} checks, {len(wrong)} wrong")
+    if not given.quiet:
+        write(f"{counted} checks, {len(wrong)} wrong")
     return 2 if wrong else 0

@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from logdoctor.cli.options import Parser, add_key, add_rules, between
+from logdoctor.cli.options import Parser, add_key, add_quiet, add_rules, between
 from logdoctor.cli.prepare import choose_rules, how_to_ask, load_knowledge
 from logdoctor.cli.stop import Stop
 
@@ -22,6 +22,7 @@ def options(parser: Parser) -> None:
     parser.option("--every", type=between(float, 1, 3600), default=15, help="Seconds between two checks.")
     add_key(parser)
     add_rules(parser)
+    add_quiet(parser)
 
 
 def run(given: Namespace) -> int:
@@ -52,11 +53,12 @@ def run(given: Namespace) -> int:
         def ask() -> list[dict[str, Any]]:
             return ask_servers(addresses, how).live
 
+    def begun(number: int) -> None:
+        if not given.quiet:
+            print(f"logdoctor: metrics at http://{given.host}:{number}/metrics", file=sys.stderr)
+
     try:
-        export(
-            open_source(given.log), ask, knowledge, pack, given.host, given.port, given.every,
-            lambda number: print(f"logdoctor: metrics at http://{given.host}:{number}/metrics", file=sys.stderr),
-        )  # fmt: skip
+        export(open_source(given.log), ask, knowledge, pack, given.host, given.port, given.every, begun)
     except OSError as error:
         where = f"{given.host}:{given.port}" if error.errno in (13, 98, 99) else label(given.log)
         raise Stop(f"{where}: {reason(error)}") from None

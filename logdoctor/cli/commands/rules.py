@@ -19,6 +19,8 @@ def options(parser: Parser) -> None:
 
 def run(given: Namespace) -> int:
     """List all rules: name, severity, title, and what each reads."""
+    from logdoctor.render.markdown import escaped
+
     knowledge = load_knowledge()
     found = choose_rules(knowledge, given.rules, (), ())
     if given.format == "json":
@@ -31,6 +33,11 @@ def run(given: Namespace) -> int:
             )
         )
         return 0
-    for rule in sorted(found, key=lambda r: (r.topic, r.name)):
+    ordered = sorted(found, key=lambda r: (r.topic, r.name))
+    if given.format == "markdown":
+        rows = [f"| {r.name} | {r.severity} | {escaped(r.title)} |" for r in ordered]
+        write("\n".join(["| rule | severity | what is wrong |", "|---|---|---|", *rows]))
+        return 0
+    for rule in ordered:
         write(f"{rule.name:<44} {rule.severity:<8} {rule.title}\n{'':<44} reads {', '.join(rule.needs)}")
     return 0

@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from logdoctor.cli.options import Parser, add_rules, add_timeout
+from logdoctor.cli.options import Parser, add_look, add_rules, add_timeout
 from logdoctor.cli.prepare import choose_rules, load_knowledge, seconds
 from logdoctor.cli.stop import Stop
 
 
-def _card_on_stderr(plain: Mapping[str, Any]) -> None:
+def _card_on_stderr(plain: Mapping[str, Any], verbose: bool, no_color: bool) -> None:
     from logdoctor.render import terminal
 
     sys.stderr.flush()
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        terminal.show(plain, sys.stderr, min(shutil.get_terminal_size((80, 24)).columns, 110))
+    if sys.stderr.isatty() and not no_color and not os.environ.get("NO_COLOR"):
+        terminal.show(plain, sys.stderr, min(shutil.get_terminal_size((80, 24)).columns, 110), verbose)
     else:
-        sys.stderr.buffer.write(terminal.render(plain).encode("utf-8", "replace") + b"\n")
+        sys.stderr.buffer.write(terminal.render(plain, verbose=verbose).encode("utf-8", "replace") + b"\n")
         sys.stderr.buffer.flush()
 
 
@@ -35,6 +35,7 @@ def options(parser: Parser) -> None:
     parser.option("--log", type=Path, help="File that gets a copy of its output.")
     add_timeout(parser)
     add_rules(parser)
+    add_look(parser, quiet="Print nothing beside the command's output.")
 
 
 def run(given: Namespace) -> int:
@@ -53,8 +54,8 @@ def run(given: Namespace) -> int:
             limit,
             load_knowledge,
             lambda knowledge: choose_rules(knowledge, given.rules, (), ()),
-            _card_on_stderr,
-            lambda text: print(f"logdoctor: {text}", file=sys.stderr),
+            lambda plain: None if given.quiet else _card_on_stderr(plain, given.verbose, given.no_color),
+            lambda text: None if given.quiet else print(f"logdoctor: {text}", file=sys.stderr),
         )
     except CannotRun as error:
         print(f"logdoctor: {error}", file=sys.stderr)

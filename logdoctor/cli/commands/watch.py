@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def options(parser: Parser) -> None:
     parser.switch("--new", help="Wait for a start that begins from now on; those in the log do not count.")
     add_rules(parser)
     add_format(parser)
-    add_look(parser, quiet="Do not say where the start is.")
+    add_look(parser)
 
 
 def run(given: Namespace) -> int:
@@ -43,9 +44,12 @@ def run(given: Namespace) -> int:
     knowledge = load_knowledge()
     pack = choose_rules(knowledge, given.rules, (), ())
     as_json = given.format == "json"
-    tell = printed(write, lambda: time.strftime("%Y-%m-%dT%H:%M:%S%z" if as_json else "%H:%M:%S"), as_json)
+    say: Callable[[str], None] = (lambda text: None) if given.quiet else write
+    tell = printed(say, lambda: time.strftime("%Y-%m-%dT%H:%M:%S%z" if as_json else "%H:%M:%S"), as_json)
 
     def card(plain: dict[str, Any]) -> None:
+        if given.quiet:
+            return
         if as_json and given.forever:
             import json
 
@@ -59,7 +63,7 @@ def run(given: Namespace) -> int:
             knowledge,
             lambda: pack,
             options,
-            display(sys.stderr, given.quiet or as_json),
+            display(sys.stderr, given.quiet or as_json, given.no_color),
             card,
             tell,
         )
@@ -72,7 +76,8 @@ def run(given: Namespace) -> int:
     if seen.report is not None and not (given.forever and seen.end == "gone"):
         card(seen.report)
     if seen.end == "over":
-        print(f"logdoctor: {label(given.log)}: not ready after {given.timeout}", file=sys.stderr)
+        if not given.quiet:
+            print(f"logdoctor: {label(given.log)}: not ready after {given.timeout}", file=sys.stderr)
     elif seen.report is None:
         raise Stop(f"{label(given.log)}: no log of an engine that logdoctor knows")
     return (
