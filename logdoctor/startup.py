@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from logdoctor.knowledge import Engine
 from logdoctor.model import Evidence, Fact
-from logdoctor.noun import fresh, noun
 from logdoctor.releases import compared
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Said:
     """A value, the line that gives it, and what each rank said where ranks speak for themselves."""
 
     value: Any
     evidence: Evidence
-    ranks: Mapping[str, Any] = fresh(factory=dict)
-    extra: Mapping[str, Any] = fresh(factory=dict)
+    ranks: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     derived: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Step:
     """A phase of the start that ended."""
 
@@ -33,7 +33,7 @@ class Step:
     detail: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Startup:
     """The start of one boot as its log tells it."""
 

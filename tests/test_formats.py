@@ -31,7 +31,7 @@ from test_properties import BROKEN
 
 import logdoctor
 from logdoctor.api import probe
-from logdoctor.cli.options import FORMS
+from logdoctor.cli.options import Format
 from logdoctor.knowledge import load as load_all
 from logdoctor.mask import safe
 from logdoctor.render import formats, lnav, nagios
@@ -123,7 +123,7 @@ def plain(request: pytest.FixtureRequest, reports: dict[str, dict[str, Any]]) ->
 
 def test_the_command_knows_all_forms() -> None:
     """What --format offers is what there is, and each form is written by a module that is there."""
-    assert list(FORMS) == list(FORMATS)
+    assert [one.value for one in Format] == list(FORMATS)
     for name, form in FORMATS.items():
         assert (Path(formats.__file__).parent / f"{form.module}.py").is_file(), name
 

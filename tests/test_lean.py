@@ -7,11 +7,11 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logdoctor.noun import fields, fresh, noun, record, replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from logdoctor.expression import Missing, parse
-from logdoctor.noun import fields, fresh, noun, record, replace
 from logdoctor.read.scan import Scanner
 from logdoctor.releases import compared, release
 from logdoctor.rule import Rule

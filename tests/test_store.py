@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from logdoctor.noun import fields
 
 from logdoctor import knowledge, regexes, store
 from logdoctor.knowledge import Knowledge
-from logdoctor.noun import fields
 from logdoctor.rule import Rule, folder, load_rules
 
 
