@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -140,6 +139,8 @@ class Peeler:
         return None
 
     def _wrapped(self, text: str) -> tuple[Envelope, Mapping[str, Any], str] | None:
+        import json
+
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
