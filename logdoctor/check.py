@@ -19,7 +19,7 @@ from logdoctor.model import Boot, Fact, Input, Trouble
 from logdoctor.outcome import course
 from logdoctor.read import stretches
 from logdoctor.read.reader import Head, Index, Part, Reader
-from logdoctor.read.source import STDIN, Stretch
+from logdoctor.read.source import STDIN
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -69,36 +69,35 @@ def read(names: Sequence[str], knowledge: Knowledge | None = None, jobs: int | N
     reading.unread = 0 if files else 1
     found = groups(files)
     jobs = jobs or stretches.cores()
-    sizes = [sum(map(_size, group.names)) for group in found]
-    if jobs == 1 or (sum(sizes) < MUCH if len(found) > 1 else sum(sizes) < stretches.BIG):
+    big = [any(map(stretches.is_big, group.names)) for group in found]
+    many = len(found) > 1 and sum(_size(name) for group in found for name in group.names) >= MUCH
+    if jobs == 1 or not (many or any(big)):
         for group in found:
             _read_group(group, index, reading)
         return reading
     from logdoctor.workers import Workers  # 25 ms to import
 
     with Workers(index, jobs) as workers:
-        _side_by_side(list(zip(found, sizes, strict=True)), index, reading, workers)
+        _side_by_side(zip(found, big, strict=True), index, reading, workers)
     return reading
 
 
-def _side_by_side(found: Sequence[tuple[Group, int]], index: Index, reading: Reading, workers: Workers) -> None:
+def _side_by_side(todo: Iterator[tuple[Group, bool]], index: Index, reading: Reading, workers: Workers) -> None:
     """Let each process read other logs; of a big one, other stretches."""
-    todo = iter(found)
     pending: deque[tuple[Group, Future[Reading] | None]] = deque()
 
-    def begin(group: Group, size: int) -> None:
-        pending.append((group, workers.submit(_reading, group) if size < stretches.BIG else None))
+    def begin(count: int) -> None:
+        for group, big in islice(todo, count):
+            pending.append((group, None if big else workers.submit(_reading, group)))
 
-    for group, size in islice(todo, AHEAD * workers.count):
-        begin(group, size)
+    begin(AHEAD * workers.count)
     while pending:
         group, waiting = pending.popleft()
         if waiting is None:
             _read_group(group, index, reading, workers)
         else:
             reading.add(waiting.result())
-        for one, size in islice(todo, 1):
-            begin(one, size)
+        begin(1)
 
 
 def _reading(index: Index, group: Group) -> Reading:
@@ -204,12 +203,15 @@ def _facts(reader: Reader, reading: Reading, earlier: Reader | None, workers: Wo
     if earlier is not None:
         reader.follow(earlier.open, earlier.lines)
 
-    def submit(head: Head, stretch: Stretch) -> Future[Part]:
+    def submit(head: Head, piece: stretches.Piece) -> Future[Part]:
         assert workers is not None
-        return workers.submit(stretches.read, reader.stream.name, reader.source, head, stretch)
+        return workers.submit(stretches.read, reader.stream.name, reader.source, head, piece)
 
     try:
-        yield from stretches.facts(reader, submit, workers.count) if workers else reader.facts()
+        if workers is not None and stretches.is_big(reader.stream.name):
+            yield from stretches.facts(reader, submit, workers.count)
+        else:
+            yield from reader.facts()
     except OSError as error:
         reader.troubles.append(Trouble(reader.source, f"{reason(error)}; what came before was read"))
         reading.unread += not reader.stream.bytes
@@ -239,7 +241,7 @@ def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -
         facts.sort(key=lambda fact: (place[fact.evidence.source], fact.evidence.line))
     facts = in_phase(facts)
     settings = knowledge.engines[engine].settings
-    seen = course(facts, settings.get("front_end", ()))
+    seen = course(facts, settings.get("front_end", ()), settings.get("early"))
     return Boot(
         source=life.source,
         replica=life.replica or life.source,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +23,6 @@ from logdoctor.read import reader as reader_room
 from logdoctor.read import stretches
 from logdoctor.read.peel import Peeler
 from logdoctor.read.reader import Head, Index, Part, Reader
-from logdoctor.read.source import Stretch
 
 CHUNK = 1 << 14
 SERVED = (
@@ -114,20 +114,20 @@ class Done:
 
 
 @relaxed
-@given(seed=st.integers(0, 10**6))
+@given(seed=st.integers(0, 10**6), packed=st.booleans())
 def test_stretches_say_what_the_whole_says(
-    index: Index, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Index, seed: int, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is read in stretches gives the facts of one that is read from its beginning to its end."""
-    monkeypatch.setattr(stretches, "BIG", 1)
+    """A file that is read in stretches, packed or not, gives the facts of one that is read from end to end."""
+    monkeypatch.setattr(stretches, "CARRIED", random.Random(seed).choice((1, 3)))
     monkeypatch.setattr(stretches, "CHUNKS", random.Random(seed).choice((1, 2, 5)))
     monkeypatch.setattr(reader_room, "LONG", 4)
     name = str(tmp_path / "server.log")
-    Path(name).write_bytes(log(seed))
+    Path(name).write_bytes(gzip.compress(log(seed)) if packed else log(seed))
 
-    def submit(head: Head, stretch: Stretch) -> Done:
-        own = Reader(index, name, "log", CHUNK, stretch=stretch, head=head)
-        return Done(own.part())
+    def submit(head: Head, piece: stretches.Piece) -> Done:
+        place = {"carried": piece} if packed else {"stretch": piece}
+        return Done(Reader(index, name, "log", CHUNK, head=head, **place).part())
 
     whole, cut = Reader(index, name, "log", CHUNK), Reader(index, name, "log", CHUNK)
     one, other = lives(index, whole.facts()), lives(index, stretches.facts(cut, submit, 2))
@@ -138,7 +138,6 @@ def test_stretches_say_what_the_whole_says(
 
 def test_a_traceback_across_a_cut_is_read_on(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a stretch ends within a traceback, the next one is read again by who knows its beginning."""
-    monkeypatch.setattr(stretches, "BIG", 1)
     monkeypatch.setattr(stretches, "CHUNKS", 1)
     path = tmp_path / "server.log"
     frames = "".join(f'ERROR 11-02 08:00:30 [core.py:1]   File "/x/{n}.py", line 1, in f{n}\n' for n in range(2_000))
@@ -147,8 +146,8 @@ def test_a_traceback_across_a_cut_is_read_on(index: Index, tmp_path: Path, monke
     )
     again = []
 
-    def submit(head: Head, stretch: Stretch) -> Done:
-        part = stretches.read(index, str(path), "log", head, stretch)
+    def submit(head: Head, piece: stretches.Piece) -> Done:
+        part = stretches.read(index, str(path), "log", head, piece)
         again.append(bool(part.open))
         return Done(part)
 

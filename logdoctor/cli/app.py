@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from logdoctor.version import __version__
@@ -27,6 +29,7 @@ COMMANDS = {
     "bundle": "Pack report, page, masked excerpts of the logs, configuration and versions into one zip file for a ticket.",
     "lnav": "Print a format file for lnav: records, failures as tags, facts as tables for SQL.",
     "lint": "Test every pattern, failure and rule by its own samples.",
+    "completion": "Print a script that completes commands, options, kinds and rules in a shell.",
 }
 """What each command of `commands/` does, in the order of the help: the first line of its own help."""
 
@@ -42,7 +45,9 @@ class Commands(TyperGroup):
         """Import a command with its options."""
         if cmd_name not in COMMANDS:
             return None
-        return get_command(import_module(f"logdoctor.cli.commands.{cmd_name}").app)
+        command = get_command(import_module(f"logdoctor.cli.commands.{cmd_name}").app)
+        command.params.append(_engines())
+        return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of the commands for the help."""
@@ -54,6 +59,30 @@ class Commands(TyperGroup):
         """Find the command that is called, or say which one may be meant."""
         self.commands = dict.fromkeys(COMMANDS, self)  # only the names are read, for a suggestion
         return super().resolve_command(ctx, args)
+
+
+def _engines() -> TyperOption:
+    """The option that every command has: what is known of engines is what all of them work with."""
+    from logdoctor.knowledge import OWN
+
+    return TyperOption(
+        param_decls=["--engines"],
+        multiple=True,
+        metavar="DIR",
+        expose_value=False,
+        callback=_add_engines,
+        help=f"Folder of engines of your own, beside those that come with logdoctor (or {OWN}).",
+    )
+
+
+def _add_engines(_context: Any, _option: Any, given: Any) -> None:
+    """Let all rooms, and the processes that they start, find the user's engines."""
+    from logdoctor.knowledge import OWN
+
+    if given:
+        wanted = [str(Path(name).expanduser().absolute()) for name in given]
+        before = [name for name in os.environ.get(OWN, "").split(os.pathsep) if name and name not in wanted]
+        os.environ[OWN] = os.pathsep.join([*wanted, *before])
 
 
 def _shortened(text: str, limit: int) -> str:

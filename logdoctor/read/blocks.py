@@ -74,16 +74,28 @@ def plain(data: bytes, octal: bool = True) -> bytes:
 
 
 def cut(chunks: Iterable[bytes], octal: bool | None = None) -> Iterator[Block]:
-    """Cut chunks at their last newline; the head of an endless line is kept, its rest passed over.
+    """Cut chunks into blocks of whole lines without colours.
 
-    `octal` tells whether ESC is written as #033; where it is not given, the first chunk shows it.
+    `octal` tells whether ESC is written as #033; where it is not given, the first block shows it.
     """
+    for block in whole_lines(chunks):
+        if octal is None:
+            octal = OCTAL in block.data  # syslog writes all of a log so, or nothing
+        yield uncoloured(block, octal)
+
+
+def uncoloured(block: Block, octal: bool) -> Block:
+    """Take the colours out of a block."""
+    data = plain(block.data, octal)
+    return block if data is block.data else Block(data, block.numbers, block.overlong)
+
+
+def whole_lines(chunks: Iterable[bytes]) -> Iterator[Block]:
+    """Cut chunks at their last newline; the head of an endless line is kept, its rest passed over."""
     carry: list[bytes] = []
     held = 0
     overlong = 0
     for chunk in chunks:
-        if octal is None:
-            octal = OCTAL in chunk  # syslog writes all of a log so, or nothing
         if not chunk:
             continue  # a decoder had nothing left
         end = chunk.rfind(b"\n")
@@ -100,10 +112,10 @@ def cut(chunks: Iterable[bytes], octal: bool | None = None) -> Iterator[Block]:
         data = b"".join([*carry, chunk[: end + 1]]) if carry else chunk[: end + 1]
         rest = chunk[end + 1 :]
         carry, held = ([rest], len(rest)) if rest else ([], 0)
-        yield Block(plain(data, octal), overlong=overlong)
+        yield Block(data, overlong=overlong)
         overlong = 0
     if carry:
-        yield Block(plain(b"".join(carry)), overlong=overlong)
+        yield Block(b"".join(carry), overlong=overlong)
 
 
 def repaired(blocks: Iterator[Block], begins: Callable[[str], bool]) -> Iterator[Block]:

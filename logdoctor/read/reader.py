@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 
 import regex
 
-from logdoctor.knowledge import COMMON, Benign, Failure, Knowledge, Pattern, Wording
+from logdoctor.knowledge import BELOW, COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block, Places
@@ -46,6 +47,8 @@ DENSE = 3_000
 """Bytes per line below which searching a whole block for a periodic line costs less than cutting out such lines."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
+_CLOCKS = 100
+"""Lines at an end of the first block of which one should have a time."""
 TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
@@ -92,6 +95,9 @@ class Index:
         )
         self.bare_error = texts.index("Error\n")
         self.folded = {i: [self.fold.index_of(p) for p in self.wanted[i].patterns] for i in self.hot}
+        self.below = {
+            i: most for i, w in enumerate(self.wanted) if (most := max((p.below for p in w.patterns), default=0))
+        }
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
         self.common = frozenset(number for number, pattern in enumerate(periodic) if pattern.common)
         self._scanners: dict[tuple[bool, frozenset[int]], Scanner] = {}
@@ -139,6 +145,14 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """Blocks of an input that another process unpacks, and how many came before them."""
+
+    blocks: Sequence[Block]
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """What a stretch of an input gave; its lines are counted from 1."""
 
@@ -162,10 +176,12 @@ class Reader:
         chunk: int = CHUNK,
         content: bytes | None = None,
         stretch: Stretch | None = None,
+        carried: Carried | None = None,
         head: Head | None = None,
     ) -> None:
         self.index = index
         self.stream = Stream(name, chunk, content, stretch)
+        self._carried = carried
         self.source = source or name
         self.troubles: list[Trouble] = []
         self.lines = 0
@@ -177,10 +193,11 @@ class Reader:
         self._dense = head.dense if head else frozenset()
         self._overlong = 0
         self._tail = (b"", 0)
+        self._below: list[str] = []
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
-        self._blocks_read = stretch.chunks if stretch else 0
+        self._blocks_read = stretch.chunks if stretch else carried.before if carried else 0
         self._next = 1  # the number of the next block's first line
 
     def follow(self, open_: Mapping[Speaker, Traceback], lines: int) -> None:
@@ -239,7 +256,10 @@ class Reader:
 
     def _blocks(self) -> Iterator[Block]:
         if self._head is not None:
-            yield from block_room.cut(self.stream.chunks(), self._head.octal)
+            if self._carried is not None:
+                yield from (block_room.uncoloured(block, self._head.octal) for block in self._carried.blocks)
+            else:
+                yield from block_room.cut(self.stream.chunks(), self._head.octal)
             return
         cut = block_room.cut(self.stream.chunks())
         first = next(cut, None)
@@ -250,12 +270,35 @@ class Reader:
             return
         if binary(first.data):
             self.binary = True
-            self.troubles.append(Trouble(self.source, "is not text: no log was read"))
-            for block in _chain(first, cut):
-                self.lines += block_room.newlines(block.data, 0, len(block.data))
+            self._refuse("is not text: no log was read", _chain(first, cut))
             return
         learn(self._peeler, first.data)
+        if self._newest_first(first.data):
+            what = "is newest first, as a log store exports it; turn it round: tac FILE | logdoctor check -"
+            self._refuse(what, _chain(first, cut))
+            return
         yield from block_room.repaired(_chain(first, cut), self._peeler.begins)
+
+    def _refuse(self, what: str, blocks: Iterator[Block]) -> None:
+        self.troubles.append(Trouble(self.source, what))
+        for block in blocks:
+            self.lines += block_room.newlines(block.data, 0, len(block.data))
+
+    def _newest_first(self, head: bytes) -> bool:
+        """Tell whether the clocks of the lines run backwards: then nothing would be read in its order."""
+        lines = head.splitlines()
+        first = next(self._times(lines[:_CLOCKS]), None)
+        last = next(self._times(lines[: -_CLOCKS - 1 : -1]), None)
+        if first is None or last is None or first <= last:
+            return False
+        steps = [b - a for a, b in pairwise(islice(self._times(lines), 10 * _CLOCKS)) if a != b]
+        return len(steps) >= 5 and sum(step < 0 for step in steps) >= 0.75 * len(steps)
+
+    def _times(self, lines: Iterable[bytes]) -> Iterator[float]:
+        for raw in lines:
+            message = next(self._peeler.messages(Line("", 0, _decode(raw))), None)
+            if message is not None and message.time is not None:
+                yield message.time
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
         data = block.data
@@ -301,6 +344,7 @@ class Reader:
                     folded = begin
                 yield from self._flush()
                 self._known_folds.clear()  # a new life has its own evidence
+            self._below = self._lines_below(data, end + 1, seen)
             yield from self._line(data[begin:end], places.number(begin), seen)
             at = end + 1
         if folding:
@@ -384,10 +428,18 @@ class Reader:
                 return
             end = begin - 1
 
+    def _lines_below(self, data: bytes, at: int, seen: Iterable[int]) -> list[str]:
+        """The lines below one that begins a value which goes on there, each without its envelope."""
+        wanted = max((self.index.below[i] for i in seen if i in self.index.below), default=0)
+        below = data[at : at + wanted * TEXT].split(b"\n")[:wanted]
+        return ["".join(m.text for m in self._peeler.messages(Line(self.source, 0, _decode(raw)))) for raw in below]
+
     def _line(self, raw: bytes, number: int, seen: Sequence[int] | set[int]) -> Iterator[Fact]:
         line = Line(self.source, number, _decode(raw))
         messages = list(self._peeler.messages(line))
-        for message in messages:
+        for at, message in enumerate(messages):
+            if len(messages) > 1:  # a record with newlines in it has its own lines below
+                self._below = [one.text for one in messages[at + 1 : at + 1 + BELOW]]
             try:
                 yield from self._message(message, seen, len(messages) > 1)
             except TooSlow:
@@ -456,7 +508,12 @@ class Reader:
                 names = self.index.knowledge.engines[pattern.engine].names
                 said += [
                     self._fact(pattern, fields, message)
-                    for fields in facts_of(pattern, text, self.index.knowledge.kinds, names)
+                    for fields in facts_of(
+                        pattern,
+                        "\n".join([text, *self._below[: pattern.below]]) if pattern.below else text,
+                        self.index.knowledge.kinds,
+                        names,
+                    )
                 ]
             for failure, wording in wanted.wordings:
                 if message.engine and failure.engine not in engines:
@@ -566,7 +623,7 @@ _CONTROLS = bytes(c for c in range(32) if c not in b"\t\n\r\x08\x0b\x0c\x1b")
 
 def learn(peeler: Peeler, head: bytes) -> None:
     """Show a peeler the head of its input."""
-    peeler.learn(head[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n"))
+    peeler.learn(head[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n", 1000))
 
 
 def binary(head: bytes) -> bool:

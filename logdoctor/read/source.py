@@ -164,12 +164,12 @@ class Stream:
             )
 
 
-def plain_head(name: str, chunk: int = CHUNK) -> bytes:
-    """Give the first chunk of a file that is read as it lies there; nothing where it is packed or encoded."""
+def is_plain(name: str) -> bool:
+    """Tell whether a file is read as it lies there: neither packed nor in another encoding."""
     with Path(name).open("rb", buffering=0) as file:
-        head = file.read(chunk)
+        head = file.read(4096)
     packed = any(head.startswith(magic) for magic, _ in _MAGIC)
-    return b"" if packed or _encoding(head) != (None, 0) else head
+    return not packed and _encoding(head) == (None, 0)
 
 
 class _Gzip:
