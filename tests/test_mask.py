@@ -300,7 +300,8 @@ def test_control_characters_are_shown_not_obeyed() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a_", "x-", "password ", "://", "'", '\\"', "curl ", "eyJ", "token=", "A_", "name=api_key,", "[(", "=" ]
+    "piece", ["a_", "x-", "password ", "://", "'", '\\"', "curl ", "eyJ", "token=", "A_", "name=api_key,", "[(", "=", "token is ", "password is set to ",
+    "using token ", "api_key ", "sshpass -x ", "<password ", "webhook/", "wandb login ", "--api-key a1 ", "password: str = ", "&quot;"]
 )  # fmt: skip
 def test_masking_is_fast_on_whatever_comes(piece: str) -> None:
     """A line that was made to be slow is not: no regex goes back over it again and again."""
