@@ -43,6 +43,8 @@ class Reading:
     inputs: list[Input] = field(default_factory=list)
     boots: list[Boot] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    """Logs in which no engine spoke."""
     unread: int = 0
     forgotten: int = 0
 
@@ -51,6 +53,7 @@ class Reading:
         self.inputs += other.inputs
         self.boots += other.boots
         self.troubles += other.troubles
+        self.strangers += other.strangers
         self.unread += other.unread
         self.forgotten += other.forgotten
 
@@ -173,8 +176,11 @@ def _boots_of(
             reading.troubles.append(Trouble(reader.source, "is empty"))
     times = [reader.last.time for reader in readers if reader.last and reader.last.time is not None]
     lives = boots.finish(readers[-1].lines, max(times, default=None))
-    found = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
-    reading.boots += with_lives([*early, *(boot for boot in found if boot is not None)])
+    judged = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
+    found = [*early, *(boot for boot in judged if boot is not None)]
+    reading.boots += with_lives(found)
+    if not found:
+        reading.strangers += [reader.source for reader in readers if reader.stream.bytes]
     if reading.forgotten:
         what = f"{reading.forgotten:,} early boots are only counted: {OUTLINED + WHOLE:,} newer ones are in the report"
         reading.troubles.append(Trouble(readers[-1].source, what))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from logdoctor.mask import LOOK_BACK, masked_lines, visible, without
+from logdoctor.mask import LOOK_BACK, masked_lines, secrets_of, visible, without
 from logdoctor.read import blocks
 from logdoctor.read.blocks import Block
 from logdoctor.read.source import Stream
@@ -17,10 +18,36 @@ WIDTH = 2_000
 Numbered = tuple[int, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a file as they are, with those before them that may decide what in them is secret."""
+
+    lines: dict[int, str]
+    wanted: list[tuple[int, int]]
+
+    def secrets(self) -> frozenset[str]:
+        """The secrets that some line gives away by a name beside them: another line may hold them without."""
+        return secrets_of(self.lines.values())
+
+    def shown(self, secrets: Collection[str] = ()) -> list[Numbered]:
+        """The lines by number as any output may show them."""
+        hidden = self.secrets().union(secrets)
+        return [
+            (number, visible(without(text, hidden))[:WIDTH])
+            for number, text in _masked(self.lines)
+            if any(first <= number <= end for first, end in self.wanted)
+        ]
+
+
 def excerpt(
     name: str, ranges: Iterable[tuple[int, int]], head: int = 0, tail: int = 0, secrets: Collection[str] = ()
 ) -> list[Numbered]:
-    """Give lines of a file by number: these ranges, the first `head` and the last `tail` lines. Raises OSError."""
+    """Give lines of a file by number, masked. Raises OSError."""
+    return cut(name, ranges, head, tail).shown(secrets)
+
+
+def cut(name: str, ranges: Iterable[tuple[int, int]], head: int = 0, tail: int = 0) -> Excerpt:
+    """Take these ranges of a file, its first `head` and its last `tail` lines. Raises OSError."""
     wanted = _merged([*ranges, *([(1, head)] if head else [])])
     found: dict[int, str] = {}
     recent: deque[tuple[int, Block]] = deque()  # with the number of its first line
@@ -36,11 +63,7 @@ def excerpt(
         wanted = _merged([*wanted, (last - tail + 1, last)])
         for begin, block in recent:
             _take(block, begin, [(last - tail + 1 - LOOK_BACK, last)], found)
-    return [
-        (number, visible(without(text, secrets))[:WIDTH])
-        for number, text in _masked(found)
-        if any(first <= number <= end for first, end in wanted)
-    ]
+    return Excerpt(found, wanted)
 
 
 def _count(block: Block) -> int:

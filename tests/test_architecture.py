@@ -24,6 +24,7 @@ LAYERS = (
     ("metrics",),
     ("api",),
     ("cli",),
+    ("docs",),
     ("__main__", "__init__"),
 )
 """Rooms from the bottom up; each imports only what stands below it, or itself."""

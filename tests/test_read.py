@@ -218,3 +218,12 @@ def test_an_empty_log_and_a_foreign_one_have_no_boots(index: Index) -> None:
     assert read_text("", index).boots == []
     assert any("empty" in t.what for t in read_text("", index).troubles)
     assert read_text("hello\nINFO:     Application startup complete.\nworld\n", index).boots == []
+
+
+def test_a_log_that_is_newest_first_is_not_read_as_if_it_ran_on(read: Read) -> None:
+    """What a log store exports from the newest line down is refused with the command that turns it round."""
+    text = "\n".join(start(second=n) for n in range(0, 50, 5))
+    reading = read("\n".join(reversed(text.splitlines())))
+    assert not reading.boots
+    (trouble,) = reading.troubles
+    assert "tac FILE | logdoctor check -" in trouble.what

@@ -37,7 +37,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             print("logdoctor: interrupted", file=sys.stderr)
         return code if isinstance(code, int) else 0
     except TyperException as error:
-        print(f"logdoctor: {error.format_message()}", file=sys.stderr)
+        context = getattr(error, "ctx", None)
+        asked = f"{context.command_path} --help" if context is not None else "logdoctor --help"
+        print(f"logdoctor: {error.format_message().rstrip('.')} ({asked})", file=sys.stderr)
         return _stopped(given, error.format_message())
     except Stop as stop:
         for line in str(stop).split("\n"):

@@ -29,6 +29,7 @@ COMMANDS = {
     "bundle": "Pack report, page, masked excerpts of the logs, configuration and versions into one zip file for a ticket.",
     "lnav": "Print a format file for lnav: records, failures as tags, facts as tables for SQL.",
     "lint": "Test every pattern, failure and rule by its own samples.",
+    "completion": "Print a script that completes commands, options, kinds and rules in a shell.",
 }
 """What each command of `commands/` does, in the order of the help: the first line of its own help."""
 

@@ -30,11 +30,12 @@ def choose_rules(
         raise Stop(f"the name {name} is that of a rule that comes with logdoctor; give your own another")
     for name in (*select, *ignore):
         if name not in known:
-            raise Stop(f"there is no rule {name!r}{_suggestion(name, known)}")
+            raise Stop(f"there is no rule {name!r}{suggestion(name, known)}")
     return [rule for rule in rules if (not select or rule.name in select) and rule.name not in ignore]
 
 
-def _suggestion(name: str, known: Sequence[str]) -> str:
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """What a mistyped name may have meant, to be put behind a message."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 1)

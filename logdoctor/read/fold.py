@@ -16,8 +16,10 @@ from logdoctor.read.extract import scale, typed
 
 FEW = 64
 """Lines of one pattern in a block that become a fact each; more are put together."""
+FINEST = 48
+"""Facts that many lines of one pattern become in a log's first block, often its only one: a picture needs them."""
 FINE = 6
-"""Facts that many lines of one pattern in a block become, while a log is short."""
+"""The same for its next blocks, while a log is short."""
 COARSE = 2
 """The same for the blocks of a long log, which has hundreds of them."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 
 import regex
 
@@ -13,7 +14,7 @@ from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Troub
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block, Places
 from logdoctor.read.extract import TooSlow, facts_of, hears
-from logdoctor.read.fold import COARSE, FINE, Fold
+from logdoctor.read.fold import COARSE, FINE, FINEST, Fold
 from logdoctor.read.peel import Peeler
 from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
@@ -46,6 +47,8 @@ DENSE = 3_000
 """Bytes per line below which searching a whole block for a periodic line costs less than cutting out such lines."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
+_CLOCKS = 100
+"""Lines at an end of the first block of which one should have a time."""
 TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
@@ -267,12 +270,35 @@ class Reader:
             return
         if binary(first.data):
             self.binary = True
-            self.troubles.append(Trouble(self.source, "is not text: no log was read"))
-            for block in _chain(first, cut):
-                self.lines += block_room.newlines(block.data, 0, len(block.data))
+            self._refuse("is not text: no log was read", _chain(first, cut))
             return
         learn(self._peeler, first.data)
+        if self._newest_first(first.data):
+            what = "is newest first, as a log store exports it; turn it round: tac FILE | logdoctor check -"
+            self._refuse(what, _chain(first, cut))
+            return
         yield from block_room.repaired(_chain(first, cut), self._peeler.begins)
+
+    def _refuse(self, what: str, blocks: Iterator[Block]) -> None:
+        self.troubles.append(Trouble(self.source, what))
+        for block in blocks:
+            self.lines += block_room.newlines(block.data, 0, len(block.data))
+
+    def _newest_first(self, head: bytes) -> bool:
+        """Tell whether the clocks of the lines run backwards: then nothing would be read in its order."""
+        lines = head.splitlines()
+        first = next(self._times(lines[:_CLOCKS]), None)
+        last = next(self._times(lines[: -_CLOCKS - 1 : -1]), None)
+        if first is None or last is None or first <= last:
+            return False
+        steps = [b - a for a, b in pairwise(islice(self._times(lines), 10 * _CLOCKS)) if a != b]
+        return len(steps) >= 5 and sum(step < 0 for step in steps) >= 0.75 * len(steps)
+
+    def _times(self, lines: Iterable[bytes]) -> Iterator[float]:
+        for raw in lines:
+            message = next(self._peeler.messages(Line("", 0, _decode(raw))), None)
+            if message is not None and message.time is not None:
+                yield message.time
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
         data = block.data
@@ -364,7 +390,7 @@ class Reader:
     def _fold(
         self, data: bytes, begin: int, end: int, places: Places, periodic: Mapping[int, Sequence[int] | None]
     ) -> Iterator[Fact]:
-        groups = FINE if self._blocks_read < LONG else COARSE
+        groups = FINEST if not self._blocks_read else FINE if self._blocks_read < LONG else COARSE
         for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds, groups):
             key = (fold.pattern.name, fold.key)
             if fold.offset < 0:

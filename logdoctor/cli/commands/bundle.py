@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from logdoctor.cli.options import ConfigOption, Logs, RulesOption, new_app
+from logdoctor.cli.options import ConfigOption, Logs, Quiet, RulesOption, new_app
 from logdoctor.cli.prepare import choose_rules, expectations_file, load_knowledge
 from logdoctor.cli.stop import Stop
 
@@ -20,6 +20,7 @@ def bundle(
     output: Annotated[Path, typer.Option("--output", "-o", help="The zip file to write.")] = Path("bundle.zip"),
     config: ConfigOption = None,
     rules: RulesOption = None,
+    quiet: Quiet = False,
 ) -> None:
     """Pack report, page, masked excerpts of the logs, configuration and versions into one zip file for a ticket."""
     from logdoctor import config as configs
@@ -48,5 +49,6 @@ def bundle(
         write(output, pack(plain, [one.name for one in reading.inputs], file, secrets(reading.boots)))
     except OSError as error:
         raise Stop(f"{output}: cannot be written: {error.strerror or error}") from None
-    typer.echo(f"logdoctor: {output}: have a look into it before you send it on", err=True)
+    if not quiet:
+        typer.echo(f"logdoctor: {output}: have a look into it before you send it on", err=True)
     raise typer.Exit(2 if reading.unread else 0)

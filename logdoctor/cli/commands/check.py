@@ -123,7 +123,7 @@ def check(
         asked = command.run(live, options, kept, knowledge, wanted.settings(), boots=boots, baseline=good)
         verdicts += asked.verdicts
         reading.troubles += asked.troubles
-    plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge)
+    plain = build(reading.inputs, boots, verdicts, reading.troubles, knowledge, reading.strangers)
     if asked is not None:
         from logdoctor.probe import command
 

@@ -8,6 +8,7 @@ import typer
 
 from logdoctor.cli.options import RulesOption, new_app
 from logdoctor.cli.output import write
+from logdoctor.cli.prepare import suggestion
 from logdoctor.cli.stop import Stop
 
 app = new_app()
@@ -37,7 +38,11 @@ def explain(
         return
     if not name:
         raise Stop("name a kind or a rule, or give --list")
+    if engine and engine not in knowledge.engines:
+        raise Stop(f"there is no engine {engine!r}{suggestion(engine, list(knowledge.engines))}")
     page = pages.explain(name, knowledge, pack, engine)
+    if page is None and engine and pages.explain(name, knowledge, pack):
+        raise Stop(f"{knowledge.engines[engine].title} has no kind {name!r}; leave out --engine")
     if page is None:
         near = pages.near(name, knowledge, pack)
         raise Stop(f"there is no kind and no rule {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))

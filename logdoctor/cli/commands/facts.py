@@ -8,7 +8,7 @@ import typer
 
 from logdoctor.cli.options import new_app
 from logdoctor.cli.output import write
-from logdoctor.cli.prepare import load_knowledge
+from logdoctor.cli.prepare import load_knowledge, suggestion
 from logdoctor.cli.stop import Stop
 
 app = new_app()
@@ -25,8 +25,9 @@ def facts(
     from logdoctor.read.reader import Index, Reader
 
     knowledge = load_knowledge()
+    known = sorted(knowledge.kinds)
     if kind and kind not in knowledge.kinds:
-        raise Stop(f"there is no kind of fact {kind!r}; there are: {', '.join(sorted(knowledge.kinds))}")
+        raise Stop(f"there is no kind of fact {kind!r}{suggestion(kind, known)} (there are {', '.join(known)})")
     reader = Reader(Index(knowledge), log, label(log))
     try:
         for fact in reader.facts():

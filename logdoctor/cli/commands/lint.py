@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from logdoctor.cli.options import new_app
+from logdoctor.cli.options import Quiet, new_app
 from logdoctor.cli.output import write
 
 app = new_app()
@@ -22,12 +22,14 @@ def lint(
         ),
     ] = None,
     only: Annotated[str, typer.Option(help="Only files whose path holds this text.")] = "",
+    quiet: Quiet = False,
 ) -> None:
     """Test every pattern, failure and rule by its own samples."""
     from logdoctor.lint import prove
 
     counted, wrong = prove(packs or [], only)
-    for line in wrong:
+    for line in wrong if not quiet else ():
         write(line)
-    write(f"{counted} checks, {len(wrong)} wrong")
+    if not quiet:
+        write(f"{counted} checks, {len(wrong)} wrong")
     raise typer.Exit(2 if wrong else 0)

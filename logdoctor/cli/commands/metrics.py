@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from logdoctor.cli.options import KeyEnv, KeyFile, RulesOption, new_app
+from logdoctor.cli.options import KeyEnv, KeyFile, Quiet, RulesOption, new_app
 from logdoctor.cli.prepare import choose_rules, how_to_ask, load_knowledge
 from logdoctor.cli.stop import Stop
 
@@ -23,6 +23,7 @@ def metrics(
     key_env: KeyEnv = "",
     key_file: KeyFile = None,
     rules: RulesOption = None,
+    quiet: Quiet = False,
 ) -> None:
     """Export what a log and a server are like as metrics for Prometheus."""
     from logdoctor.check import label, reason
@@ -45,11 +46,12 @@ def metrics(
         def ask() -> list[dict[str, Any]]:
             return ask_servers(addresses, how).live
 
+    def begun(number: int) -> None:
+        if not quiet:
+            typer.echo(f"logdoctor: metrics at http://{host}:{number}/metrics", err=True)
+
     try:
-        export(
-            open_source(log), ask, knowledge, pack, host, port, every,
-            lambda number: typer.echo(f"logdoctor: metrics at http://{host}:{number}/metrics", err=True),
-        )  # fmt: skip
+        export(open_source(log), ask, knowledge, pack, host, port, every, begun)
     except OSError as error:
         where = f"{host}:{port}" if error.errno in (13, 98, 99) else label(log)
         raise Stop(f"{where}: {reason(error)}") from None

@@ -12,6 +12,8 @@ app = new_app()
 @app.command("rules", epilog="Example: logdoctor rules --rules my-rules/")
 def list_rules(rules: RulesOption = None, format: ShortOption = Short.terminal) -> None:
     """List all rules: name, severity, title, and what each reads."""
+    from logdoctor.render.markdown import escaped
+
     knowledge = load_knowledge()
     found = choose_rules(knowledge, rules, (), ())
     if format is Short.json:
@@ -24,5 +26,10 @@ def list_rules(rules: RulesOption = None, format: ShortOption = Short.terminal) 
             )
         )
         return
-    for rule in sorted(found, key=lambda r: (r.topic, r.name)):
+    ordered = sorted(found, key=lambda r: (r.topic, r.name))
+    if format is Short.markdown:
+        rows = [f"| {r.name} | {r.severity} | {escaped(r.title)} |" for r in ordered]
+        write("\n".join(["| rule | severity | what is wrong |", "|---|---|---|", *rows]))
+        return
+    for rule in ordered:
         write(f"{rule.name:<44} {rule.severity:<8} {rule.title}\n{'':<44} reads {', '.join(rule.needs)}")

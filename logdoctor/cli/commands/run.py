@@ -11,21 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from logdoctor.cli.options import RulesOption, Timeout, new_app
+from logdoctor.cli.options import NoColor, RulesOption, Timeout, Verbose, new_app
 from logdoctor.cli.prepare import choose_rules, load_knowledge, seconds
 from logdoctor.cli.stop import Stop
 
 app = new_app()
 
 
-def _card_on_stderr(plain: Mapping[str, Any]) -> None:
+def _card_on_stderr(plain: Mapping[str, Any], verbose: bool, no_color: bool) -> None:
     from logdoctor.render import terminal
 
     sys.stderr.flush()
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        terminal.show(plain, sys.stderr, min(shutil.get_terminal_size((80, 24)).columns, 110))
+    if sys.stderr.isatty() and not no_color and not os.environ.get("NO_COLOR"):
+        terminal.show(plain, sys.stderr, min(shutil.get_terminal_size((80, 24)).columns, 110), verbose)
     else:
-        sys.stderr.buffer.write(terminal.render(plain).encode("utf-8", "replace") + b"\n")
+        sys.stderr.buffer.write(terminal.render(plain, verbose=verbose).encode("utf-8", "replace") + b"\n")
         sys.stderr.buffer.flush()
 
 
@@ -39,6 +39,9 @@ def run_command(
     log: Annotated[Path | None, typer.Option(help="File that gets a copy of its output.", show_default=False)] = None,
     timeout: Timeout = "",
     rules: RulesOption = None,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing beside the command's output.")] = False,
 ) -> None:
     """Start a server and watch it: its output passes untouched, the card goes to standard error."""
     from logdoctor.watch.child import CannotRun
@@ -52,8 +55,8 @@ def run_command(
             limit,
             load_knowledge,
             lambda knowledge: choose_rules(knowledge, rules, (), ()),
-            _card_on_stderr,
-            lambda text: typer.echo(f"logdoctor: {text}", err=True),
+            lambda plain: None if quiet else _card_on_stderr(plain, verbose, no_color),
+            lambda text: None if quiet else typer.echo(f"logdoctor: {text}", err=True),
         )
     except CannotRun as error:
         typer.echo(f"logdoctor: {error}", err=True)

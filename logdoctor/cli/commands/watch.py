@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from logdoctor.cli.options import Format, FormatOption, NoColor, RulesOption, Timeout, Verbose, new_app
+from logdoctor.cli.options import Format, FormatOption, NoColor, Quiet, RulesOption, Timeout, Verbose, new_app
 from logdoctor.cli.output import show, write
 from logdoctor.cli.prepare import choose_rules, load_knowledge, seconds
 from logdoctor.cli.stop import Stop
@@ -35,7 +36,7 @@ def watch(
     format: FormatOption = Format.terminal,
     verbose: Verbose = False,
     no_color: NoColor = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say where the start is.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Follow a start: the phase and how far it is, then the card (exit 0), or at once why it failed (exit 1)."""
     import time
@@ -53,9 +54,12 @@ def watch(
     knowledge = load_knowledge()
     pack = choose_rules(knowledge, rules, (), ())
     as_json = format is Format.json
-    tell = printed(write, lambda: time.strftime("%Y-%m-%dT%H:%M:%S%z" if as_json else "%H:%M:%S"), as_json)
+    say: Callable[[str], None] = (lambda text: None) if quiet else write
+    tell = printed(say, lambda: time.strftime("%Y-%m-%dT%H:%M:%S%z" if as_json else "%H:%M:%S"), as_json)
 
     def card(plain: dict[str, Any]) -> None:
+        if quiet:
+            return
         if as_json and forever:
             import json
 
@@ -65,7 +69,13 @@ def watch(
 
     try:
         seen = follow(
-            open_source(log), knowledge, lambda: pack, options, display(sys.stderr, quiet or as_json), card, tell
+            open_source(log),
+            knowledge,
+            lambda: pack,
+            options,
+            display(sys.stderr, quiet or as_json, no_color),
+            card,
+            tell,
         )
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -76,7 +86,8 @@ def watch(
     if seen.report is not None and not (forever and seen.end == "gone"):
         card(seen.report)
     if seen.end == "over":
-        typer.echo(f"logdoctor: {label(log)}: not ready after {timeout}", err=True)
+        if not quiet:
+            typer.echo(f"logdoctor: {label(log)}: not ready after {timeout}", err=True)
     elif seen.report is None:
         raise Stop(f"{label(log)}: no log of an engine that logdoctor knows")
     raise typer.Exit(
