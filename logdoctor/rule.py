@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import string
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.expression import Expression, ExpressionError, parse
-from logdoctor.knowledge import Kind, KnowledgeError, Table
+from logdoctor.knowledge import Kind, Table
 from logdoctor.model import Severity
 
 SCOPES = ("process", "boot", "replica", "fleet", "live")
@@ -134,6 +134,8 @@ def load_rules(folders: Sequence[Path], kinds: Mapping[str, Kind]) -> tuple[Rule
 
 
 def _rule(path: Path, place: Path, kinds: Mapping[str, Kind], errors: list[str]) -> Rule | None:
+    import tomllib
+
     file = path.relative_to(place).as_posix()
     try:
         data = tomllib.loads(path.read_text("utf-8"))

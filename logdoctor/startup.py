@@ -9,6 +9,7 @@ from typing import Any
 
 from logdoctor.knowledge import Engine
 from logdoctor.model import Evidence, Fact
+from logdoctor.releases import compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +239,11 @@ def by_wording(facts: Sequence[Fact], engine: Engine | None) -> str:
 @lru_cache(maxsize=4096)
 def covers(specifier: str, version: str) -> bool:
     """Tell whether a version is in a range; a development build counts as the release that it leads to."""
+    simple = compared(specifier, version)
+    return _covers(specifier, version) if simple is None else simple
+
+
+def _covers(specifier: str, version: str) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion, Version
 

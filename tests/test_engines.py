@@ -86,17 +86,22 @@ def test_the_name_of_an_engine_means_nothing(
 PAGE = (ROOT / "docs" / "engine.md").read_text("utf-8")
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """The engine of docs/engine.md in a folder, with a log beside it."""
+def lay_out(place: Path) -> Path:
+    """Put the engine of docs/engine.md into a folder, with a log beside it."""
     for name, text in re.findall(r"```toml\n# (\S+)\n(.*?)```", PAGE, re.DOTALL):
-        path = tmp_path / "my-engines" / name
+        path = place / "my-engines" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     log = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert log
-    (tmp_path / "server.log").write_text(log[1], "utf-8")
-    return tmp_path
+    (place / "server.log").write_text(log[1], "utf-8")
+    return place
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """The engine of docs/engine.md in a folder."""
+    return lay_out(tmp_path)
 
 
 def run(place: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

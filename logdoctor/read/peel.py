@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -147,6 +146,8 @@ class Peeler:
         return None
 
     def _wrapped(self, text: str) -> tuple[Envelope, Mapping[str, Any], str] | None:
+        import json
+
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):

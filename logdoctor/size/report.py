@@ -37,6 +37,7 @@ from .users import (
 )
 
 SCHEMA = 1
+ROUNDED = 0.005  # GiB: half of the last digit that is printed
 AGREES = 0.02  # a log agrees when its bytes per token are within this share of the computed
 
 
@@ -95,12 +96,17 @@ def check_log(
     tokens: int,
     draft: Architecture | None = None,
 ) -> LogCheck:
-    """Recompute the tokens that a pool of the logged size holds; rounded GiB give a small pool slack."""
-    made = allot(plan(architecture, settings, accounting, draft), int(kv_gib * GIB))
-    slack = AGREES + 0.005 / kv_gib if kv_gib > 0 else AGREES
+    """Recompute the tokens that a pool of the logged size holds; GiB are printed rounded: it counts in small ones."""
+    planned = plan(architecture, settings, accounting, draft)
+
+    def holds(gib: float) -> int:
+        return allot(planned, int(max(0.0, gib) * GIB)).tokens
+
+    made = allot(planned, int(kv_gib * GIB))
     computed = kv_gib * GIB / made.tokens if made.tokens else float("inf")
     logged = kv_gib * GIB / tokens if tokens else float("inf")
-    agrees = made.tokens > 0 and tokens > 0 and abs(logged / computed - 1) <= slack
+    least, most = holds(kv_gib - ROUNDED) * (1 - AGREES), holds(kv_gib + ROUNDED) * (1 + AGREES)
+    agrees = made.tokens > 0 and tokens > 0 and least <= tokens <= most
     return LogCheck(logged, computed, tokens, made.tokens, agrees)
 
 
