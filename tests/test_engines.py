@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from conftest import FIXTURES, ROOT, start
 from live_server import Server, running, says
 
 from logdoctor.check import read_text
+from logdoctor.cli import run as program
+from logdoctor.cli.options import Format
 from logdoctor.compare import compare
 from logdoctor.judge import judge
 from logdoctor.knowledge import COMMON, ENGINES, load
@@ -255,3 +258,43 @@ def test_starts_of_two_engines_are_compared_in_common_terms(index: Index) -> Non
     assert said["engine"] == ("vllm", "sglang", True)
     assert said["KV-cache memory (GiB)"] == (8.0, 7.0, True) and said["KV cache (tokens)"] == (65536, 57344, True)
     assert said["concurrency at full length"] == (8.0, 7.0, True) and said["weights (GiB)"] == (14.99, 14.99, False)
+
+
+KEYS = {
+    "sglang-0.4.6/key-in-arguments": "9f2c8d1a77",
+    "sglang-0.5.20/both-keys": "0a1b2c3d|4e5f6a7b",
+    "sglang-0.5.23/sized-after-capture": "77aa1122bb",
+    "tgi-3.3.7/key-in-arguments": "5512aa99ff",
+    "tgi-3.3.7/json": "0a1b2c3d",
+}
+"""Fixtures whose arguments hold keys, and what of them no output may show."""
+
+
+@pytest.mark.parametrize("case", KEYS)
+def test_keys_in_arguments_are_in_no_output(
+    case: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SGLang and TGI print keys in clear: no command and no form shows them, and each says that they stand there."""
+    monkeypatch.chdir(tmp_path)
+    log = str(FIXTURES / case / "server.log")
+    assert re.search(KEYS[case].encode(), (FIXTURES / case / "server.log").read_bytes())
+    called = [
+        *(["check", log, "--format", form, "--context", "200", "--verbose"] for form in Format),
+        *(["check", log, "-o", f"{form}={tmp_path}/out-{form}"] for form in Format),
+        ["facts", log],
+        ["learn", log],
+        ["diff", log, log, "--verbose"],
+        ["diff", log, log, "--format", "json"],
+        ["bundle", log, "-o", str(tmp_path / "bundle.zip")],
+        ["watch", log, "--timeout", "1s"],
+    ]
+    shown = b""
+    for arguments in called:
+        program(arguments)
+        shown += b"".join(capsysbinary.readouterr())
+    shown += b"".join(path.read_bytes() for path in tmp_path.glob("out-*"))
+    with zipfile.ZipFile(tmp_path / "bundle.zip") as packed:
+        shown += b"".join(packed.read(name) for name in packed.namelist() if not name.endswith(".gz"))
+    assert b"secret-in-log" in shown and b"api_key" in shown
+    found = re.search(KEYS[case].encode(), shown)
+    assert found is None, shown[max(0, found.start() - 300) : found.end() + 50]
