@@ -183,12 +183,22 @@ def _rule(path: Path, place: Path, kinds: Mapping[str, Kind], errors: list[str])
     return rule
 
 
-def placeholders(text: str) -> Iterable[str]:
-    """Names in braces of a message."""
+def pieces(text: str) -> list[tuple[str, str, str, str]]:
+    """Cut a text with `{name:format|instead}` into what stands before, name, format, and words for a missing value."""
+    found = []
     try:
-        return [name for _, name, _, _ in string.Formatter().parse(text) if name]
+        for literal, name, form, _ in string.Formatter().parse(text):
+            inside, _, instead = (f"{name}:{form}" if form else name or "").partition("|")
+            dotted, _, form = inside.partition(":")
+            found.append((literal, dotted, form, instead))
     except ValueError:
-        return []
+        return [(text, "", "", "")]  # a brace alone is a brace
+    return found
+
+
+def placeholders(text: str) -> list[str]:
+    """Names in braces of a message."""
+    return [name for _, name, _, _ in pieces(text) if name]
 
 
 def _expression(

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import size_room as size
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from size_room import Curve, Measured, Range, Refusal, Request, Settings, Traffic
 
-import logdoctor.size as size
-from logdoctor.size import Curve, Measured, Range, Refusal, Request, Settings, Traffic
+import logdoctor.size.tables
 from logdoctor.size.accounting import (
     GIB,
     accountings,
@@ -39,7 +40,7 @@ from logdoctor.size.budget import (
 from logdoctor.size.users import FAR_APART, Case, command
 
 KIB = 1024
-ROOM = Path(size.__file__).parent
+ROOM = logdoctor.size.tables.HERE
 
 LLAMA_8B = {
     "architectures": ["LlamaForCausalLM"],

@@ -16,7 +16,8 @@ from logdoctor import api
 from logdoctor.cli import run
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.render import sizing as shown
-from logdoctor.size import Refusal, find_model
+from logdoctor.size.architecture import Refusal
+from logdoctor.size.models import find_model
 from logdoctor.sizing import Wish, size
 
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -106,13 +107,11 @@ def test_a_model_is_a_file_a_folder_or_a_name(asked: Asked, config: Path) -> Non
 
 def test_python_asks_as_the_command_does() -> None:
     """`api.size(…)` gives what the command prints as JSON."""
-    import logdoctor.size as room
-
     found = api.size("Qwen/Qwen3-8B", pool_gib=20, **TRAFFIC)
     assert found == size(Wish("Qwen/Qwen3-8B", pool_gib=20, **TRAFFIC))
     assert api.size("Qwen/Qwen3-8B")["kv"]["bytes_per_token"] == 144 * 1024
-    assert room.find_model("Qwen/Qwen3-8B").name == "Qwen/Qwen3-8B"
-    with pytest.raises(room.Refusal):
+    assert find_model("Qwen/Qwen3-8B").name == "Qwen/Qwen3-8B"
+    with pytest.raises(Refusal):
         api.size("acme/nothing-7b")
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from .architecture import (
@@ -23,8 +20,8 @@ from .architecture import (
     State,
     UnsupportedValue,
 )
+from .tables import table
 
-HERE = Path(__file__).parent
 GIB = 1 << 30
 KERNEL_BLOCK = 16  # tokens: attention kernels take multiples of it
 LATENT_BLOCK = 128  # the same for compressed vectors beside a recurrent state
@@ -129,7 +126,7 @@ class Allotment:
 
 @cache
 def _knowledge() -> dict[str, object]:
-    return tomllib.loads((HERE / "accountings.toml").read_text("utf-8"))
+    return table("accountings")
 
 
 def _table(name: str) -> dict[str, object]:
@@ -399,8 +396,8 @@ def logical_bytes_per_token(architecture: Architecture, settings: Settings, leng
     length = settings.max_model_len if length is None else length
     if length < 1:
         raise UnsupportedValue("max_model_len", length, "at least 1 was expected")
-    exact = Fraction(logical_bytes(architecture, settings, length), length)
-    return int(exact) if exact.denominator == 1 else float(exact)
+    whole, rest = divmod(logical_bytes(architecture, settings, length), length)
+    return whole + rest / length if rest else whole
 
 
 def state_bytes_per_sequence(architecture: Architecture, settings: Settings) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import cast
 
-HERE = Path(__file__).parent
+from .tables import table
+
 MOST = 10**9  # no count in a config is larger
 MOST_LAYERS = 4096  # and no model is deeper
 
@@ -158,7 +158,7 @@ Json = Mapping[str, object]
 
 @cache
 def _knowledge() -> tuple[dict[str, dict[str, object]], dict[str, str], dict[str, dict[str, object]]]:
-    raw = tomllib.loads((HERE / "architectures.toml").read_text("utf-8"))
+    raw = table("architectures")
     families = {name: family for family in raw["family"] for name in family["classes"]}
     return families, raw["model_types"], raw["defaults"]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from .accounting import GIB, Settings, model_dtype
 from .architecture import Architecture, Refusal, UnsupportedValue
-
-HERE = Path(__file__).parent
+from .tables import table
 
 
 @dataclass(frozen=True)
@@ -90,13 +87,12 @@ class Budget:
 @cache
 def cards() -> tuple[Card, ...]:
     """Every card whose memory is known."""
-    raw = tomllib.loads((HERE / "cards.toml").read_text("utf-8"))
-    return tuple(Card(c["name"], tuple(c["aliases"]), float(c["gib"]), c["vendor"]) for c in raw["card"])
+    return tuple(Card(c["name"], tuple(c["aliases"]), float(c["gib"]), c["vendor"]) for c in table("cards")["card"])
 
 
 @cache
 def _knowledge() -> dict[str, dict[str, object]]:
-    return tomllib.loads((HERE / "budget.toml").read_text("utf-8"))
+    return table("budget")
 
 
 def _plain(name: str) -> str:

@@ -198,7 +198,14 @@ def _bounded(cache: Cache) -> bool:
     return isinstance(cache, Heads) and bool(cache.window or cache.chunk)
 
 
-def _notes(request: Request, accounting: Accounting) -> list[str]:
+def divided_by_kind(architecture: Architecture, accounting: Accounting) -> bool:
+    """Whether the engine gives each kind of layer a pool of its own, whose sizes no arithmetic of one pool gives."""
+    kinds = {_bounded(cache) for layer in architecture.layers for cache in layer.caches}
+    return accounting.pool == "slots" and (architecture.recurrent or len(kinds) > 1)
+
+
+def _notes(request: Request) -> list[str]:
+    accounting = accounting_for(request.engine, request.version)
     architecture, settings = request.model.architecture, request.settings
     notes = list(architecture.notes)
     if architecture.recurrent:
@@ -209,8 +216,7 @@ def _notes(request: Request, accounting: Accounting) -> list[str]:
         }
         chosen = settings.state_pages or accounting.state_pages
         notes.append(f"The recurrent state of each request is kept {pages.get(chosen, chosen)}.")
-    kinds = {_bounded(cache) for layer in architecture.layers for cache in layer.caches}
-    if accounting.pool == "slots" and (architecture.recurrent or len(kinds) > 1):
+    if divided_by_kind(architecture, accounting):
         notes.append("This engine divides its pool between kinds of layers; the tokens are those of one pool for all.")
     if any(layer.shares is not None for layer in architecture.layers):
         notes.append("Some layers read the cache of an earlier one and keep none of their own.")
@@ -237,15 +243,30 @@ def _traffic_part(traffic: Traffic, layout: Plan, blocks: int, request: Request)
     }
 
 
+def case_of(request: Request, notes: list[str]) -> Case:
+    """What is known of a server as one case of choices; without any card and pool, its pool is empty."""
+    accounting = accounting_for(request.engine, request.version)
+    divided = _budget(request, accounting, notes)
+    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected if divided else 0.0
+    return Case(
+        request.model.architecture,
+        request.settings,
+        accounting,
+        pool_gib,
+        divided,
+        request.max_num_seqs,
+        request.draft,
+    )
+
+
 def report(request: Request) -> dict[str, object]:
     """Size a model. Raises Refusal, naming what is missing or unknown."""
-    accounting = accounting_for(request.engine, request.version)
+    notes = _notes(request)
+    case = case_of(request, notes)
+    accounting, layout, divided = case.accounting, case.layout, case.budget
     architecture, settings = request.model.architecture, request.settings
-    layout = plan(architecture, settings, accounting, request.draft)
     one = allot(layout, 0)
-    notes = _notes(request, accounting)
-    divided = _budget(request, accounting, notes)
-    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected if divided else None
+    pool_gib = case.pool_gib if request.pool_gib is not None or divided is not None else None
 
     source = request.pool_source if request.pool_gib is not None else "estimate"
     pool: dict[str, object] = {"gib": None, "tokens": None, "max_concurrency": None, "users": None}
@@ -255,7 +276,6 @@ def report(request: Request) -> dict[str, object]:
     users: int | None = None
     if pool_gib is not None:
         made = allot(layout, int(max(0.0, pool_gib) * GIB))
-        case = Case(architecture, settings, accounting, pool_gib, divided, request.max_num_seqs, request.draft)
         if first is not None:
             users = users_of(layout, made.blocks, first, request.max_num_seqs)
         pool = {

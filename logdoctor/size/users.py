@@ -120,7 +120,7 @@ def _row(change: str, setting: str | None, value: str | float | None, case: Case
     return Row(change, setting, value, case.pool_gib, made.tokens, made.concurrency, users)
 
 
-def _eight_bits(case: Case) -> Case | None:
+def eight_bits(case: Case) -> Case | None:
     """The same with a cache of 8 bits, where it has more."""
     if kv_dtype(case.architecture, case.settings).bits <= 8:
         return None
@@ -188,7 +188,7 @@ def what_if(case: Case, traffic: Traffic | None = None) -> tuple[Row, ...]:
                 traffic,
             )
         )
-    if (eight := _eight_bits(case)) is not None:
+    if (eight := eight_bits(case)) is not None:
         rows.append(_row("KV cache in FP8", "kv_cache_dtype", "fp8", eight, traffic))
     if (more := _more_memory(case, MOST_UTILIZATION)) is not None:
         rows.append(_row("more of the card", "gpu_memory_utilization", MOST_UTILIZATION, more, traffic))
@@ -235,7 +235,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
     if not made.fits:
         reach = longest(case.layout, pool)
         needed = traffic.length if traffic is not None else None
-        eight = _eight_bits(case)
+        eight = eight_bits(case)
         if reach >= 16 and (needed is None or needed <= reach):
             length = reach // 16 * 16  # all that fits: a smaller limit gives no user more
             advice.append(
@@ -283,7 +283,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
     fit = case.users(traffic, capped=False)
     if wanted is not None and fit < wanted and len(advice) < 2:
         options: list[tuple[str, str | float, Case, str]] = []
-        if (eight := _eight_bits(case)) is not None:
+        if (eight := eight_bits(case)) is not None:
             options.append(("kv_cache_dtype", "fp8", eight, "halves what each token takes"))
         if (more := _more_memory(case, MOST_UTILIZATION)) is not None:
             options.append(("gpu_memory_utilization", MOST_UTILIZATION, more, "gives the pool more of the card"))
