@@ -143,6 +143,8 @@ def count(wish: Wish, logged: Logged) -> Counted:
     )
     request = request_of(wish, model, settings, draft)
     memory = logged.said.memory
+    if not wish.other_gib and {"total_gib", "free_gib"} <= memory.keys():  # what was taken when it started
+        request = replace(request, other_gib=max(0.0, memory["total_gib"] - memory["free_gib"]))
     request = replace(
         request,
         engine=logged.boot.engine,

@@ -71,6 +71,8 @@ def checked(wish: Wish) -> None:
         value = getattr(wish, name)
         if value is not None and not 0 < value < 1e9:
             raise UnsupportedValue(spelled(name), value, "a number above 0 was expected")
+    if not 0 <= wish.other_gib < 1e9:
+        raise UnsupportedValue("--other-gib", wish.other_gib, "a number of at least 0 was expected")
     share = wish.gpu_memory_utilization
     if share is not None and not 0 < share <= 1:
         raise UnsupportedValue("--gpu-memory-utilization", share, "a fraction above 0 and up to 1 was expected")
@@ -167,7 +169,7 @@ def request_of(wish: Wish, model: Model, settings: Settings, draft: Architecture
         slo_tpot_seconds=wish.tpot,
         slo_itl_p99_seconds=wish.itl_p99,
         draft=draft,
-        other_server_gib=wish.other_gib,
+        other_gib=wish.other_gib,
         instances=wish.instances,
         data_parallel=dp,
     )

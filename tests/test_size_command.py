@@ -194,11 +194,71 @@ def test_ranks_divide_heads_and_layers() -> None:
 
 
 def test_two_servers_on_one_card() -> None:
-    """Equal servers halve the utilisation; another server's GiB limit it."""
+    """Equal servers halve the utilisation."""
     pair = plan(instances=2, weights_gib=5.0, **TRAFFIC)
     assert pair["budget"]["utilization"] == 0.46
     assert pair["pool"]["users_in_all"] == 2 * pair["pool"]["users"]
-    assert any("0.77" in note for note in plan(other_gib=10.0)["notes"])
+
+
+def test_what_others_hold_lowers_the_utilisation_that_can_start() -> None:
+    """Where less free memory than the share ends the start, the plan is one that starts: free ÷ total."""
+    alone, beside = plan(**TRAFFIC), plan(other_gib=10.0, **TRAFFIC)
+    assert (alone["budget"]["utilization"], beside["budget"]["utilization"]) == (0.92, 0.77)
+    assert beside["pool"]["gib"] == pytest.approx(alone["pool"]["gib"] - 44.4 * 0.15, abs=0.01)
+    assert beside["pool"]["users"] < alone["pool"]["users"]
+    assert "--gpu-memory-utilization 0.77" in beside["command"]
+    assert any("would not start" in note and "0.77" in note for note in beside["notes"])
+    assert not any(row["setting"] == "gpu_memory_utilization" for row in beside["what_if"])
+
+
+def test_what_others_hold_beside_a_share_that_is_free_changes_nothing() -> None:
+    """A share that is free anyway is given in full; more of the card is offered only as far as it is free."""
+    alone, beside = plan(gpu_memory_utilization=0.5), plan(gpu_memory_utilization=0.5, other_gib=10.0)
+    assert alone["pool"] == beside["pool"]
+    assert [row["value"] for row in beside["what_if"] if row["setting"] == "gpu_memory_utilization"] == [0.77]
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "how", "less"),
+    [
+        ("vllm", "0.33.0", "ends-start", 44.4 * 0.15),
+        ("vllm", "0.9.1", "ends-start", 44.4 * (0.9 - 0.77)),
+        ("vllm", "0.8.5", "counts-as-own", 10.0),
+        ("vllm", "0.6.3", "unseen", 44.4 * (0.9 - 0.77)),
+        ("sglang", "0.5.6", "share-of-free", 10.0 * 0.88),
+        ("tgi", "3.3.6", "counts-as-own", 10.0),
+    ],
+)
+def test_each_release_counts_others_in_its_own_way(engine: str, version: str, how: str, less: float) -> None:
+    """What others hold ends the start, counts as the server's own, or lowers what the fraction is of."""
+    wish = {"engine": engine, "engine_version": version}
+    alone, beside = plan(**wish), plan(other_gib=10.0, **wish)
+    assert beside["budget"]["others"] == how
+    assert alone["pool"]["gib"] - beside["pool"]["gib"] == pytest.approx(less, abs=0.01)
+    text = shown.render(beside)
+    assert ("− others 10" in text) is (how == "counts-as-own")
+    assert ("− 10 of others)" in text) is (how == "share-of-free")
+
+
+def test_others_cannot_hold_more_than_the_card() -> None:
+    """What others hold is less than the card, and a pool that does not fit beside them is said."""
+    for gib in (44.4, 100.0, -1.0, float("nan")):
+        with pytest.raises(Refusal, match="other"):
+            plan(other_gib=gib)
+    assert any("more than the card's 44.4" in note for note in plan(pool_gib=25.0, other_gib=10.0)["notes"])
+
+
+def test_a_log_tells_what_others_held(log: Path, config: Path) -> None:
+    """What was not free when a server started is no memory that it could be given."""
+    free = (
+        "INFO 11-02 08:00:00 [gpu_worker.py:700] Free memory on device cuda:0 ({}/44.4 GiB) on startup. "
+        "Desired GPU memory utilization is (0.6, 26.64 GiB).\n"
+    )
+    rows = {}
+    for gib in (43.9, 31.1):
+        log.write_text(start() + free.format(gib))
+        rows[gib] = [r["value"] for r in of(log, config)["what_if"] if r["setting"] == "gpu_memory_utilization"]
+    assert rows == {43.9: [0.95], 31.1: [0.7]}
 
 
 def test_dtypes_of_the_cache_and_of_the_model() -> None:

@@ -157,8 +157,13 @@ def _pool(sizing: Plain) -> str:
 
 
 def _card(budget: Plain) -> str:
-    share = budget["total_gib"] * budget["utilization"]
-    text = f"{budget['total_gib']:g} GiB × {budget['utilization']:g} = {share:.2f} GiB"
+    whole, other = budget["total_gib"], budget["other_gib"]
+    text = f"{whole:g} GiB"
+    if other and budget["others"] == "share-of-free":
+        whole -= other
+        text = f"({text} − {other:g} of others)"
+    share = whole * budget["utilization"]
+    text += f" × {budget['utilization']:g} = {share:.2f} GiB"
     weights = budget["weights_gib"]
     if budget["pool_gib"]["source"] == "log":
         rest = share - weights["expected"] - budget["pool_gib"]["expected"]
@@ -167,6 +172,8 @@ def _card(budget: Plain) -> str:
         return f"{text}; the pool is given, weights {_range(weights)}"
     names = {"weights_gib": "weights", "activation_gib": "activation", "graphs_gib": "graphs", "context_gib": "context"}
     taken = " − ".join(f"{label} {_range(budget[name])}" for name, label in names.items())
+    if other and budget["others"] == "counts-as-own":
+        taken += f" − others {other:g}"
     return f"{text} − {taken} = {_range(budget['pool_gib'])} for the pool (in brackets: the range of the estimate)"
 
 

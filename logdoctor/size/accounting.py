@@ -61,6 +61,7 @@ class Accounting:
     state_pages: str
     utilization: float
     graphs_in_budget: bool
+    others: str
     in_flight: str = "one-batch"
 
 

@@ -64,7 +64,7 @@ class Request:
     activation_gib: float | None = None
     graphs_gib: float | None = None
     context_gib: float | None = None
-    other_server_gib: float = 0.0  # another server on the same card
+    other_gib: float = 0.0  # what other processes hold of the card
     instances: int = 1  # equal servers on the same card
     data_parallel: int = 1  # engines with a pool of their own behind one server
     pool_source: str = "explicit"  # or "log": then the engine found it by profiling
@@ -145,17 +145,22 @@ def _budget(request: Request, accounting: Accounting, notes: list[str]) -> Budge
         activation_gib=request.activation_gib,
         graphs_gib=request.graphs_gib,
         context_gib=request.context_gib,
+        other_gib=request.other_gib,
+        others=accounting.others,
     )
-    if request.other_server_gib:
-        left = total - request.other_server_gib
-        if divided.share > left:
-            notes.append(
-                f"The other server keeps {request.other_server_gib:.1f} GiB: a utilisation above "
-                f"{left / total:.2f} cannot start here."
-            )
+    if divided.utilization < divided.asked and request.pool_gib is None:
+        notes.append(
+            f"Others hold {divided.other:.1f} GiB of the card: with a utilisation of {divided.asked:g} the server "
+            f"would not start, so it is planned with {divided.utilization:g}. It must start after the others."
+        )
     if request.pool_gib is None:
         return divided
     given = with_pool(divided, request.pool_gib)
+    taken = divided.weights.gib.low + request.pool_gib + divided.other
+    if divided.other and taken > total:
+        notes.append(
+            f"Weights, the given pool and what others hold are {taken:.1f} GiB: more than the card's {total:.1f}."
+        )
     return given if request.pool_source == "explicit" else replace(given, explicit=False)
 
 
@@ -168,6 +173,8 @@ def _budget_part(divided: Budget, source: str) -> dict[str, object]:
         "card": divided.card or None,
         "total_gib": round(divided.total, 2),
         "utilization": divided.utilization,
+        "other_gib": round(divided.other, 2),
+        "others": divided.others,
         "weights_gib": {**_rounded(divided.weights.gib), "source": divided.weights.source},
         "activation_gib": _rounded(divided.activation),
         "graphs_gib": _rounded(divided.graphs),

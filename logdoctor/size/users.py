@@ -92,6 +92,11 @@ class Case:
             return self.max_num_seqs
         return default_sequences(self.budget.total if self.budget is not None else 0.0)
 
+    @property
+    def utilization(self) -> float:
+        """The share of the card; all of it where no card is known."""
+        return self.budget.utilization if self.budget is not None else 1.0
+
     def users(self, traffic: Traffic, capped: bool = True) -> int:
         """How many users of this traffic run at once."""
         return users_of(self.layout, self.allotment.blocks, traffic, self.max_num_seqs if capped else None)
@@ -127,12 +132,15 @@ def eight_bits(case: Case) -> Case | None:
     return case.having(kv_dtype="fp8")
 
 
-def _more_memory(case: Case, utilization: float) -> Case | None:
-    """The same with a larger share of the card."""
+def _more_memory(case: Case) -> Case | None:
+    """The same with a larger share of the card, as far as others leave it."""
     budget = case.budget
-    if budget is None or budget.explicit or utilization <= budget.utilization:
+    if budget is None or budget.explicit:
         return None
-    added = budget.total * (utilization - budget.utilization)
+    utilization = min(MOST_UTILIZATION, budget.most)
+    if utilization <= budget.utilization:
+        return None
+    added = budget.whole * (utilization - budget.utilization)
     return replace(
         case,
         pool_gib=case.pool_gib + added,
@@ -190,8 +198,8 @@ def what_if(case: Case, traffic: Traffic | None = None) -> tuple[Row, ...]:
         )
     if (eight := eight_bits(case)) is not None:
         rows.append(_row("KV cache in FP8", "kv_cache_dtype", "fp8", eight, traffic))
-    if (more := _more_memory(case, MOST_UTILIZATION)) is not None:
-        rows.append(_row("more of the card", "gpu_memory_utilization", MOST_UTILIZATION, more, traffic))
+    if (more := _more_memory(case)) is not None:
+        rows.append(_row("more of the card", "gpu_memory_utilization", more.utilization, more, traffic))
     try:
         if (ranks := _more_ranks(case)) is not None:
             rows.append(_row("twice the cards", "tensor_parallel_size", ranks.settings.tensor_parallel, ranks, traffic))
@@ -248,7 +256,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
             )
             case = case.having(max_model_len=length)
         else:
-            more = _more_memory(case, MOST_UTILIZATION)
+            more = _more_memory(case)
             try:
                 ranks = _enough_ranks(case)
             except Refusal:  # the heads do not divide
@@ -259,7 +267,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
                 case = eight
             elif more is not None and more.allotment.fits:
                 why = "Only with more of the card does the pool hold one request."
-                advice.append(_advice(case, "gpu_memory_utilization", MOST_UTILIZATION, why))
+                advice.append(_advice(case, "gpu_memory_utilization", more.utilization, why))
                 case = more
             elif ranks is not None:
                 count = ranks.settings.tensor_parallel
@@ -285,8 +293,9 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
         options: list[tuple[str, str | float, Case, str]] = []
         if (eight := eight_bits(case)) is not None:
             options.append(("kv_cache_dtype", "fp8", eight, "halves what each token takes"))
-        if (more := _more_memory(case, MOST_UTILIZATION)) is not None:
-            options.append(("gpu_memory_utilization", MOST_UTILIZATION, more, "gives the pool more of the card"))
+        if (more := _more_memory(case)) is not None:
+            why = "gives the pool more of the card"
+            options.append(("gpu_memory_utilization", more.utilization, more, why))
         try:
             if (ranks := _more_ranks(case)) is not None:
                 options.append(
