@@ -449,6 +449,7 @@ def _by_its_own_words(plain: dict[str, Any], request: Request, tokens: int | Non
         one = request.traffic[0]
         each = one.length - one.shared_prefix
         fit = max(0, (tokens - one.shared_prefix) // max(1, each)) if one.length <= length else 0
+        plain.pop("mix", None)
         pool["users"] = fit if request.max_num_seqs is None else min(fit, request.max_num_seqs)
         if request.pools > 1:
             pool["users_in_all"] = pool["users"] * request.pools

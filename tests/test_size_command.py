@@ -316,6 +316,48 @@ def test_latency_is_never_made_up() -> None:
     assert plan(**TRAFFIC)["latency"]["measured"] is False
 
 
+def test_what_was_measured_limits_what_is_advised(tmp_path: Path) -> None:
+    """Objectives that fewer users keep than fit cap max_num_seqs; nothing is advised to fit more than these."""
+    files = []
+    for users, tpot, itl in ((1, 12.0, 14.0), (32, 20.0, 41.0), (64, 32.0, 90.0)):
+        files.append(tmp_path / f"{users}.json")
+        run = {"max_concurrency": users, "median_tpot_ms": tpot, "p99_itl_ms": itl, "output_throughput": users * 30.0}
+        files[-1].write_text(json.dumps(run))
+    found = plan(bench=tuple(files), itl_p99=0.05, users=60, **TRAFFIC)
+    assert found["latency"]["users_within_slo"] == 37
+    assert found["latency"]["at_users"]["users"] == 49
+    assert found["latency"]["at_wanted"]["tpot_seconds"] == pytest.approx(0.0305)
+    assert [(a["setting"], a["value"]) for a in found["advice"]] == [("max_num_seqs", 37)]
+    assert "the pool would hold 49" in found["advice"][0]["why"]
+    text = shown.render(found)
+    assert re.search(r"\n +49 +26\.4 ms +67\.0 ms +1,470  interpolated\n +60 +30\.5 ms", text)
+    outside = plan(bench=tuple(files), users=90, **TRAFFIC)
+    assert outside["latency"]["at_wanted"] is None
+    assert "90 users lie outside" in outside["latency"]["note"]
+
+
+def test_kinds_of_requests_share_the_pool() -> None:
+    """Where each kind of request has its users, the answer is for all of them together."""
+    found = plan(pool_gib=24.0, traffic=("400:100:30", "30000:1000:3"))
+    each = (30 * 500 + 3 * 31_000) / 33 * 144 * 1024
+    assert found["mix"] == {"users_wanted": 33, "users_by_pool": 53, "bytes_per_user": round(each)}
+    assert found["pool"]["users"] == int((24 * 1024**3 - 16 * 144 * 1024) / each)
+    assert shown.render(found).startswith("53 users fit at once, 33 are wanted\n")
+    alone = plan(pool_gib=24.0, traffic=("400:100", "30000:1000"))
+    assert "mix" not in alone
+    assert plan(traffic=("400:100:30", "40000:1000:3"))["pool"]["users"] == 0
+
+
+def test_the_line_names_what_can_be_served() -> None:
+    """A short name is served by its whole one; engines spell a cache of 8 bits in their own way."""
+    assert size(Wish("qwen3-8b", gpu="L40S"))["command"].startswith("vllm serve Qwen/Qwen3-8B ")
+    assert size(Wish("qwen3-8b-awq", gpu="L40S"))["command"].startswith("vllm serve qwen3-8b-awq ")
+    for engine, spelled in (("vllm", "fp8"), ("sglang", "fp8_e4m3"), ("tgi", "fp8_e4m3fn")):
+        found = plan(engine=engine, users=70, **TRAFFIC)
+        assert f"--kv-cache-dtype {spelled} " in found["command"]
+        assert plan(engine=engine, kv_dtype=spelled)["kv"]["bytes_per_token"] == 72 * 1024
+
+
 def test_a_benchmark_and_a_probe_make_one_curve(tmp_path: Path, asked: Asked) -> None:
     """Results of serving benchmarks, appended or not, and of `probe --samples` are points of one curve."""
     bench, probe = tmp_path / "bench.json", tmp_path / "probe.json"

@@ -239,6 +239,11 @@ def serve_command(engine: str) -> str:
     return str(_engine(engine)["serve"])
 
 
+def eight_bit_name(engine: str) -> str:
+    """Spell a cache of 8 bits as the engine's command line does."""
+    return str(_engine(engine)["eight_bits"])
+
+
 # --- sizes of one layer on one rank ---
 
 

@@ -42,7 +42,9 @@ def find_model(name: str) -> Model:
     config, parameters = row["config"], row["parameters"]
     assert isinstance(config, dict) and isinstance(parameters, (int, float))
     stored = str(row.get("quantization", "none"))
-    return Model(name, read_architecture(config), round(parameters * 1e9), stored_as(name) or stored)
+    # A short name serves nobody: what can be served is the row's own, where the name says no other quantisation.
+    full = name if "/" in name or stored_as(name) else str(row["name"])
+    return Model(full, read_architecture(config), round(parameters * 1e9), stored_as(name) or stored)
 
 
 def load_model(path: Path) -> Model:

@@ -28,7 +28,10 @@ from .users import (
     Advice,
     Case,
     Curve,
+    Load,
+    Mix,
     Traffic,
+    blocks_of_user,
     command,
     endpoints,
     recommend,
@@ -187,17 +190,31 @@ def _advice_part(advice: Advice) -> dict[str, object]:
     return {"setting": advice.setting, "flag": advice.flag, "value": advice.value, "why": advice.why}
 
 
-def _latency_part(request: Request, users: int | None) -> dict[str, object]:
+def _within_slo(request: Request) -> int | None:
+    """How many users of one server keep the objectives, as measured."""
+    if request.curve is None or (request.slo_tpot_seconds is None and request.slo_itl_p99_seconds is None):
+        return None
+    return request.curve.most_within(request.slo_tpot_seconds, request.slo_itl_p99_seconds)
+
+
+def _latency_part(request: Request, users: int | None, load: Load | None) -> dict[str, object]:
+    """The measured curve, and where on it the users lie that fit and that are wanted: of one server."""
     if request.curve is None:
         return {"measured": False, "note": MUST_BE_MEASURED}
     part: dict[str, object] = {"measured": True, "points": [asdict(p) for p in request.curve.points]}
-    if users is not None:
-        there = request.curve.at(users)
-        part["at_users"] = asdict(there) if there is not None else None
-        if there is None:
-            part["note"] = f"{users:,} users lie outside what was measured: measure there."
+    outside = []
+    for name, count in (("at_users", users), ("at_wanted", load.users if load is not None else None)):
+        if count is None:
+            continue
+        count *= request.data_parallel
+        there = request.curve.at(count)
+        part[name] = asdict(there) if there is not None else None
+        if there is None and f"{count:,}" not in outside:
+            outside.append(f"{count:,}")
+    if outside:
+        part["note"] = f"{' and '.join(outside)} users lie outside what was measured: measure there."
     if request.slo_tpot_seconds is not None or request.slo_itl_p99_seconds is not None:
-        part["users_within_slo"] = request.curve.most_within(request.slo_tpot_seconds, request.slo_itl_p99_seconds)
+        part["users_within_slo"] = _within_slo(request)
     return part
 
 
@@ -280,11 +297,14 @@ def report(request: Request) -> dict[str, object]:
     advice: tuple[Advice, ...] = ()
     first = request.traffic[0] if request.traffic else None
     parts: dict[str, object] = {}
+    load: Load | None = first
+    if len(request.traffic) > 1 and all(t.users for t in request.traffic):
+        load = Mix(request.traffic)
     users: int | None = None
     if pool_gib is not None:
         made = allot(layout, int(max(0.0, pool_gib) * GIB))
-        if first is not None:
-            users = users_of(layout, made.blocks, first, request.max_num_seqs)
+        if load is not None:
+            users = users_of(layout, made.blocks, load, request.max_num_seqs)
         pool = {
             "gib": round(max(0.0, pool_gib), 3),
             "tokens": made.tokens,
@@ -300,14 +320,21 @@ def report(request: Request) -> dict[str, object]:
         if divided is not None and not divided.pool.known:
             ends = [allot(layout, int(max(0.0, g) * GIB)) for g in (divided.pool.low, divided.pool.high)]
             pool["tokens_range"] = [end.tokens for end in ends]
-            if first is not None:
-                pool["users_range"] = [users_of(layout, end.blocks, first, request.max_num_seqs) for end in ends]
+            if load is not None:
+                pool["users_range"] = [users_of(layout, end.blocks, load, request.max_num_seqs) for end in ends]
         if request.traffic:
             parts["traffic"] = [_traffic_part(t, layout, made.blocks, request) for t in request.traffic]
-        advice = recommend(case, first)
+        if isinstance(load, Mix):
+            parts["mix"] = {
+                "users_wanted": load.users,
+                "users_by_pool": users_of(layout, made.blocks, load),
+                "bytes_per_user": round(blocks_of_user(layout, load) * layout.block_bytes),
+            }
+        within = _within_slo(request)
+        advice = recommend(case, load, within if within is None else within // request.data_parallel)
         parts["what_if"] = [
             {**asdict(row), "flag": flag(accounting.engine, row.setting) if row.setting else None}
-            for row in what_if(case, first)
+            for row in what_if(case, load)
         ]
         dp = request.data_parallel if request.data_parallel > 1 else None
         parts["command"] = command(
@@ -349,7 +376,7 @@ def report(request: Request) -> dict[str, object]:
             "tokens": accounting.tokens,
         },
         **parts,
-        "latency": _latency_part(request, users),
+        "latency": _latency_part(request, users, load),
         "advice": [_advice_part(a) for a in advice],
         "notes": notes,
     }

@@ -15,6 +15,7 @@ from .accounting import (
     Settings,
     allot,
     default_sequences,
+    eight_bit_name,
     flag,
     kv_dtype,
     longest,
@@ -49,16 +50,48 @@ class Traffic:
         """Tokens of a whole request."""
         return self.prompt_tokens + self.output_tokens
 
+    @property
+    def classes(self) -> tuple[Traffic, ...]:
+        """Itself: one kind of request."""
+        return (self,)
 
-def users_of(layout: Plan, blocks: int, traffic: Traffic, max_num_seqs: int | None = None) -> int:
-    """How many users of this traffic run at once: the pool, without the block held back, by what each holds.
+
+@dataclass(frozen=True)
+class Mix:
+    """Several kinds of requests at once, each with its users."""
+
+    classes: tuple[Traffic, ...]
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest request."""
+        return max(t.length for t in self.classes)
+
+    @property
+    def users(self) -> int | None:
+        """All users together."""
+        return sum(t.users or 0 for t in self.classes)
+
+
+Load = Traffic | Mix
+
+
+def blocks_of_user(layout: Plan, load: Load) -> float:
+    """Blocks that one user holds, of several kinds of requests the average, without what they share."""
+    counts = [t.users or 1 for t in load.classes]
+    shares = [layout.share_for(t.length, t.shared_prefix) for t in load.classes]
+    return sum(n * share for n, share in zip(counts, shares, strict=True)) / sum(counts)
+
+
+def users_of(layout: Plan, blocks: int, load: Load, max_num_seqs: int | None = None) -> int:
+    """How many users of this load run at once: the pool, without the block held back, by what each holds.
 
     A shared prefix is counted once. A request longer than max_model_len is not admitted: none fits.
     """
-    if traffic.length > layout.settings.max_model_len:
+    if load.length > layout.settings.max_model_len:
         return 0
-    usable = blocks - 1 - layout.prefix_blocks(traffic.shared_prefix)
-    each = layout.share_for(traffic.length, traffic.shared_prefix)
+    usable = blocks - 1 - sum(layout.prefix_blocks(t.shared_prefix) for t in load.classes)
+    each = blocks_of_user(layout, load)
     count = max(0, math.floor(usable / each + 1e-9)) if each > 0 else 0
     return count if max_num_seqs is None else min(count, max_num_seqs)
 
@@ -97,7 +130,7 @@ class Case:
         """The share of the card; all of it where no card is known."""
         return self.budget.utilization if self.budget is not None else 1.0
 
-    def users(self, traffic: Traffic, capped: bool = True) -> int:
+    def users(self, traffic: Load, capped: bool = True) -> int:
         """How many users of this traffic run at once."""
         return users_of(self.layout, self.allotment.blocks, traffic, self.max_num_seqs if capped else None)
 
@@ -119,7 +152,7 @@ class Row:
     users: int | None
 
 
-def _row(change: str, setting: str | None, value: str | float | None, case: Case, traffic: Traffic | None) -> Row:
+def _row(change: str, setting: str | None, value: str | float | None, case: Case, traffic: Load | None) -> Row:
     made = case.allotment
     users = case.users(traffic) if traffic is not None else None
     return Row(change, setting, value, case.pool_gib, made.tokens, made.concurrency, users)
@@ -129,7 +162,7 @@ def eight_bits(case: Case) -> Case | None:
     """The same with a cache of 8 bits, where it has more."""
     if kv_dtype(case.architecture, case.settings).bits <= 8:
         return None
-    return case.having(kv_dtype="fp8")
+    return case.having(kv_dtype=eight_bit_name(case.accounting.engine))
 
 
 def _more_memory(case: Case) -> Case | None:
@@ -172,7 +205,7 @@ def _enough_ranks(case: Case) -> Case | None:
     return None
 
 
-def what_if(case: Case, traffic: Traffic | None = None) -> tuple[Row, ...]:
+def what_if(case: Case, traffic: Load | None = None) -> tuple[Row, ...]:
     """Change one thing at a time."""
     rows = [_row("as it is", None, None, case, traffic)]
     length = case.settings.max_model_len
@@ -197,7 +230,7 @@ def what_if(case: Case, traffic: Traffic | None = None) -> tuple[Row, ...]:
             )
         )
     if (eight := eight_bits(case)) is not None:
-        rows.append(_row("KV cache in FP8", "kv_cache_dtype", "fp8", eight, traffic))
+        rows.append(_row("KV cache in FP8", "kv_cache_dtype", eight.settings.kv_dtype, eight, traffic))
     if (more := _more_memory(case)) is not None:
         rows.append(_row("more of the card", "gpu_memory_utilization", more.utilization, more, traffic))
     try:
@@ -235,8 +268,11 @@ def _round_length(tokens: int) -> int:
     return max(16, -(-tokens // 16) * 16)
 
 
-def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
-    """At most two flags, the one that helps most first; none where nothing needs changing."""
+def recommend(case: Case, traffic: Load | None = None, within_slo: int | None = None) -> tuple[Advice, ...]:
+    """At most two flags, the one that helps most first; none where nothing needs changing.
+
+    `within_slo` is how many users were measured to keep the objectives: more are not let in.
+    """
     advice: list[Advice] = []
     pool = int(max(0.0, case.pool_gib) * GIB)
     made = case.allotment
@@ -263,7 +299,7 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
                 ranks = None
             if eight is not None and eight.allotment.fits:
                 why = "The pool does not hold one request at 2 bytes per element."
-                advice.append(_advice(case, "kv_cache_dtype", "fp8", why))
+                advice.append(_advice(case, "kv_cache_dtype", eight.settings.kv_dtype, why))
                 case = eight
             elif more is not None and more.allotment.fits:
                 why = "Only with more of the card does the pool hold one request."
@@ -288,11 +324,13 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
         )
         case = case.having(max_model_len=_round_length(traffic.length))
     wanted = traffic.users
+    if wanted is not None and within_slo is not None:
+        wanted = min(wanted, within_slo)  # room for more would serve nobody in time
     fit = case.users(traffic, capped=False)
     if wanted is not None and fit < wanted and len(advice) < 2:
         options: list[tuple[str, str | float, Case, str]] = []
         if (eight := eight_bits(case)) is not None:
-            options.append(("kv_cache_dtype", "fp8", eight, "halves what each token takes"))
+            options.append(("kv_cache_dtype", eight.settings.kv_dtype, eight, "halves what each token takes"))
         if (more := _more_memory(case)) is not None:
             why = "gives the pool more of the card"
             options.append(("gpu_memory_utilization", more.utilization, more, why))
@@ -320,6 +358,9 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
             case, fit = changed, reached
     if fit > 0 and len(advice) < 2:
         cap = case.cap
+        if within_slo is not None and within_slo < min(fit, cap):
+            why = f"As measured, {_requests(within_slo)} at once keep the objectives; the pool would hold {fit:,}."
+            return (*advice, _advice(case, "max_num_seqs", within_slo, why))
         target = fit if wanted is None else min(fit, wanted)
         if cap < target:
             advice.append(
