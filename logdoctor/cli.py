@@ -992,7 +992,10 @@ def lint(
     """Test every pattern, failure and rule by its own samples."""
     from logdoctor.lint import prove
 
-    counted, wrong = prove(packs or [], only)
+    doubts: list[str] = []
+    counted, wrong = prove(packs or [], only, doubts)
+    for line in doubts:
+        _write(f"warning: {line}")
     for line in wrong:
         _write(line)
     _write(f"{counted} checks, {len(wrong)} wrong")

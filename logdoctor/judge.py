@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from logdoctor.expression import Lookup, Missing
 from logdoctor.knowledge import COMMON, Knowledge
 from logdoctor.model import PHASES, Boot, Evidence, Fact, Severity, Verdict
-from logdoctor.rule import LIVE, Clause, Let, Rule, pieces
+from logdoctor.rule import KEYED, LIVE, Clause, Let, Rule, pieces
 from logdoctor.startup import Said, Startup, covers, startup
 
 CITED = 5
@@ -113,7 +113,7 @@ class Scene:
             return value
         if head == "boot":
             return self._boot(tail)
-        if head in ("flag", "mode", "phase", "library"):
+        if head in KEYED:
             return self._keyed(head, tail)
         return self._combined(head, tail)
 
