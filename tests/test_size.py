@@ -91,6 +91,30 @@ def made_of(
     return size.allot(layout, int(gib * GIB))
 
 
+OF_THE_FIELD: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "data" / "architectures.json").read_text("utf-8")
+)
+"""Public configs that decide the cache, with the bytes per token and the state of a sequence worked out by hand."""
+
+
+@pytest.mark.parametrize("name", OF_THE_FIELD)
+def test_architectures_of_the_field(name: str) -> None:
+    """Each architecture gives the bytes that its layers, heads, windows and states make; others are refused by name."""
+    row = OF_THE_FIELD[name]
+    if row["bytes_per_token"] is None:
+        with pytest.raises(Refusal) as caught:
+            size.read_architecture(row["config"])
+        assert caught.value.subject in {*row["config"]["architectures"], "n_positions"}
+        return
+    architecture = size.read_architecture(row["config"])
+    told = Settings(max_model_len=row["length"])
+    assert size.logical_bytes_per_token(architecture, told) == pytest.approx(row["bytes_per_token"])
+    if row["state"] is not None:
+        assert size.state_bytes_per_sequence(architecture, told) == row["state"]
+    one = size.allot(size.plan(architecture, told, size.accounting_for()), 0)
+    assert one.bytes_per_token * 1.000001 >= row["bytes_per_token"]  # an engine allots no less than is needed
+
+
 # model, max_model_len, logical KiB per token, engine's KiB per token, layers of each group, block size, blocks,
 # blocks per request of each group, tokens in 20 GiB, concurrency: from the engine's own functions.
 ALLOTTED = [

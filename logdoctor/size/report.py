@@ -20,7 +20,7 @@ from .accounting import (
     plan,
     state_bytes_per_sequence,
 )
-from .architecture import Architecture, Cache, Heads, MissingField
+from .architecture import Architecture, Cache, Heads, Refusal
 from .budget import Budget, Range, Weights, budget, estimated_weights, find_card, with_pool
 from .models import Model
 from .users import (
@@ -386,6 +386,7 @@ def default_settings(architecture: Architecture, max_model_len: int | None, card
     """Settings for a plan: the model's own longest length where none is given, the step by the card."""
     length = max_model_len or architecture.max_length
     if not length:
-        raise MissingField("max_position_embeddings", architecture.name)
+        field = "max_position_embeddings"
+        raise Refusal(f"The config of {architecture.name} has no field {field!r}: give --max-model-len.", field)
     settings = Settings(max_model_len=length)
     return replace(settings, batched_tokens=default_batched_tokens(card_gib)) if card_gib else settings
