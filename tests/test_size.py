@@ -1246,7 +1246,7 @@ def test_table_names_are_unique() -> None:
     rows = tomllib.loads((ROOM / "models.toml").read_text("utf-8"))["model"]
     names = [n.lower() for row in rows for n in (row["name"], *row.get("aliases", []))]
     assert len(names) == len(set(names))
-    assert {row["source"] for row in rows} <= {"config.json", "library"}
+    assert {row["source"] for row in rows} <= {"config.json", "library", "published"}
 
 
 @pytest.mark.parametrize(
