@@ -16,7 +16,7 @@ def check(logs: Sequence[str], expect: Mapping[str, Any] | None = None) -> dict[
     knowledge, rules = load()
     reading = read(logs, knowledge)
     verdicts = list(judge(reading.boots, rules, knowledge, {"expect": dict(expect or {})}))
-    return report(reading.inputs, reading.boots, verdicts, reading.troubles, knowledge)
+    return report(reading.inputs, reading.boots, verdicts, reading.troubles, knowledge, reading.strangers)
 
 
 def size(model: str = "", **wish: Any) -> dict[str, Any]:

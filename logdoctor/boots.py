@@ -125,7 +125,7 @@ class Boots:
             waiting = []
             if life.over:
                 # What was said after the end is the next start's preamble.
-                waiting = [f for f in life.facts if self._behind(life, f) and f.kind not in ("failure", "exception")]
+                waiting = [f for f in life.facts if self._behind(life, f) and self._prepares(f)]
                 if waiting:
                     ids = {id(f) for f in waiting}
                     life.facts = [f for f in life.facts if id(f) not in ids]
@@ -135,6 +135,10 @@ class Boots:
                 life.add(early, self._kinds)
         self._note(life, fact)
         life.add(fact, self._kinds)
+
+    def _prepares(self, fact: Fact) -> bool:
+        """Tell whether a fact can belong to a start: no failure does, nor what was served."""
+        return fact.kind not in ("failure", "exception", "stats") and not self._kinds[fact.kind].by
 
     def _behind(self, life: Life, fact: Fact) -> bool:
         """Tell whether a fact was said after the end of a life."""

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from logdoctor.excerpt import Numbered, excerpt
+from logdoctor.excerpt import Excerpt, Numbered, cut
 from logdoctor.mask import masked_lines, safe, visible, without
 from logdoctor.render.formats import render
 from logdoctor.version import __version__
@@ -58,15 +58,23 @@ def pack(
 def _members(
     report: Mapping[str, Any], inputs: Sequence[str], config: Path | None, secrets: Collection[str]
 ) -> Iterator[tuple[str, str]]:
+    excerpts = {name: _cut(report, name) for name in inputs}
+    secrets = frozenset(secrets).union(*(one.secrets() for one in excerpts.values() if isinstance(one, Excerpt)))
+    report = without(report, secrets)
     yield "README.txt", _README.format(version=__version__)
     yield "report.html", render("html", report)
     yield "report.json", render("json", report) + "\n"
     yield "report.txt", render("terminal", report) + "\n"
     for number, name in enumerate(inputs, 1):
-        yield f"logs/{number:02d}-{_file_name(name)}.txt", _excerpt(report, name, secrets)
+        one = excerpts[name]
+        text = one if isinstance(one, str) else "\n".join(_numbered(one.shown(secrets)))
+        yield f"logs/{number:02d}-{_file_name(name)}.txt", text + "\n"
     if config is not None:
         lines = config.read_text("utf-8", "backslashreplace").split("\n")
-        yield f"config/{_file_name(config.name)}", "\n".join(visible(line) for line in masked_lines(lines))
+        yield (
+            f"config/{_file_name(config.name)}",
+            "\n".join(visible(without(line, secrets)) for line in masked_lines(lines)),
+        )
     yield "versions.json", json.dumps(without(versions(), secrets), indent=1) + "\n"
 
 
@@ -76,14 +84,14 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", safe(base)).strip(".")[:80] or "log"
 
 
-def _excerpt(report: Mapping[str, Any], name: str, secrets: Collection[str]) -> str:
+def _cut(report: Mapping[str, Any], name: str) -> Excerpt | str:
+    """An excerpt of a log, or why there is none."""
     cited = sorted(_cited(report, safe(name)))
     ranges = [(line - AROUND, line + AROUND) for line in cited[:CITED]]
     try:
-        lines = excerpt(name, ranges, HEAD, TAIL, secrets)
+        return cut(name, ranges, HEAD, TAIL)
     except OSError as error:
-        return f"(cannot be read again: {error.strerror or error})\n"
-    return "\n".join(_numbered(lines)) + "\n"
+        return f"(cannot be read again: {error.strerror or error})"
 
 
 def _numbered(lines: Iterable[Numbered]) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logdoctor.boots import Boots, Life, engine_of, own_facts
 from logdoctor.cause import cause_of, in_phase, incidents_of
@@ -16,13 +17,23 @@ from logdoctor.inputs import Group, expand, groups
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.model import Boot, Fact, Input, Trouble
 from logdoctor.outcome import course
-from logdoctor.read.reader import Index, Reader
+from logdoctor.read import stretches
+from logdoctor.read.reader import Head, Index, Part, Reader
 from logdoctor.read.source import STDIN
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from logdoctor.workers import Workers
 
 WHOLE = 100
 """Newest boots of one log that are kept with all their facts."""
 OUTLINED = 400
 """Boots before these of which outcome and cause are kept; still older ones are counted."""
+MUCH = 4 << 20
+"""Bytes of several logs from which on they are worth the start of further processes."""
+AHEAD = 8
+"""Logs per process that are read, or wait to be, before the first of them is taken."""
 
 
 @dataclass(slots=True)
@@ -32,19 +43,76 @@ class Reading:
     inputs: list[Input] = field(default_factory=list)
     boots: list[Boot] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    """Logs in which no engine spoke."""
     unread: int = 0
     forgotten: int = 0
 
+    def add(self, other: Reading) -> None:
+        """Take in what was read of further inputs."""
+        self.inputs += other.inputs
+        self.boots += other.boots
+        self.troubles += other.troubles
+        self.strangers += other.strangers
+        self.unread += other.unread
+        self.forgotten += other.forgotten
 
-def read(names: Sequence[str], knowledge: Knowledge | None = None) -> Reading:
-    """Read logs into boots: files, folders, globs. Inputs that cannot be read become troubles."""
+
+def read(names: Sequence[str], knowledge: Knowledge | None = None, jobs: int | None = None) -> Reading:
+    """Read logs into boots: files, folders, globs. Inputs that cannot be read become troubles.
+
+    Where there is much to read, as many processes do it as there are cores, or as `jobs` says.
+    """
     index = Index(knowledge or load())
     reading = Reading()
     files = expand(names, reading.troubles)
     reading.unread = 0 if files else 1
-    for group in groups(files):
-        _read_group(group, index, reading)
+    found = groups(files)
+    jobs = jobs or stretches.cores()
+    big = [any(map(stretches.is_big, group.names)) for group in found]
+    many = len(found) > 1 and sum(_size(name) for group in found for name in group.names) >= MUCH
+    if jobs == 1 or not (many or any(big)):
+        for group in found:
+            _read_group(group, index, reading)
+        return reading
+    from logdoctor.workers import Workers  # 25 ms to import
+
+    with Workers(index, jobs) as workers:
+        _side_by_side(zip(found, big, strict=True), index, reading, workers)
     return reading
+
+
+def _side_by_side(todo: Iterator[tuple[Group, bool]], index: Index, reading: Reading, workers: Workers) -> None:
+    """Let each process read other logs; of a big one, other stretches."""
+    pending: deque[tuple[Group, Future[Reading] | None]] = deque()
+
+    def begin(count: int) -> None:
+        for group, big in islice(todo, count):
+            pending.append((group, None if big else workers.submit(_reading, group)))
+
+    begin(AHEAD * workers.count)
+    while pending:
+        group, waiting = pending.popleft()
+        if waiting is None:
+            _read_group(group, index, reading, workers)
+        else:
+            reading.add(waiting.result())
+        begin(1)
+
+
+def _reading(index: Index, group: Group) -> Reading:
+    reading = Reading()
+    _read_group(group, index, reading)
+    return reading
+
+
+def _size(name: str) -> int:
+    """The bytes of a file; nothing where it is none, or cannot be looked at."""
+    try:
+        path = Path(name)
+        return path.stat().st_size if name != STDIN and path.is_file() else 0
+    except OSError:
+        return 0
 
 
 def label(name: str) -> str:
@@ -70,7 +138,7 @@ def read_text(text: str, index: Index, name: str = "log") -> Reading:
     return reading
 
 
-def _read_group(group: Group, index: Index, reading: Reading) -> None:
+def _read_group(group: Group, index: Index, reading: Reading, workers: Workers | None = None) -> None:
     readers = []
     for name in group.names:
         try:
@@ -82,13 +150,19 @@ def _read_group(group: Group, index: Index, reading: Reading) -> None:
             reading.unread += 1
             reading.troubles.append(Trouble(label(name), reason(error)))
     if readers:
-        _boots_of(readers, index, reading, group.halves)
+        _boots_of(readers, index, reading, group.halves, workers)
 
 
-def _boots_of(readers: Sequence[Reader], index: Index, reading: Reading, halves: bool = False) -> None:
+def _boots_of(
+    readers: Sequence[Reader],
+    index: Index,
+    reading: Reading,
+    halves: bool = False,
+    workers: Workers | None = None,
+) -> None:
     boots = Boots(index.knowledge, readers[-1].source)
     parts = [None, *readers[:-1]] if not halves else [None] * len(readers)
-    streams = [_facts(reader, reading, part) for reader, part in zip(readers, parts, strict=True)]
+    streams = [_facts(reader, reading, part, workers) for reader, part in zip(readers, parts, strict=True)]
     place = {reader.source: number for number, reader in enumerate(readers)}
     early: list[Boot] = []
     for fact in by_clock(streams) if halves else chain.from_iterable(streams):
@@ -102,8 +176,11 @@ def _boots_of(readers: Sequence[Reader], index: Index, reading: Reading, halves:
             reading.troubles.append(Trouble(reader.source, "is empty"))
     times = [reader.last.time for reader in readers if reader.last and reader.last.time is not None]
     lives = boots.finish(readers[-1].lines, max(times, default=None))
-    found = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
-    reading.boots += with_lives([*early, *(boot for boot in found if boot is not None)])
+    judged = (boot_of(life, index.knowledge, None if halves else place) for life in lives)
+    found = [*early, *(boot for boot in judged if boot is not None)]
+    reading.boots += with_lives(found)
+    if not found:
+        reading.strangers += [reader.source for reader in readers if reader.stream.bytes]
     if reading.forgotten:
         what = f"{reading.forgotten:,} early boots are only counted: {OUTLINED + WHOLE:,} newer ones are in the report"
         reading.troubles.append(Trouble(readers[-1].source, what))
@@ -122,11 +199,19 @@ def _outline(
         reading.forgotten += 1
 
 
-def _facts(reader: Reader, reading: Reading, earlier: Reader | None) -> Iterator[Fact]:
+def _facts(reader: Reader, reading: Reading, earlier: Reader | None, workers: Workers | None) -> Iterator[Fact]:
     if earlier is not None:
-        reader.follow(earlier)
+        reader.follow(earlier.open, earlier.lines)
+
+    def submit(head: Head, piece: stretches.Piece) -> Future[Part]:
+        assert workers is not None
+        return workers.submit(stretches.read, reader.stream.name, reader.source, head, piece)
+
     try:
-        yield from reader.facts()
+        if workers is not None and stretches.is_big(reader.stream.name):
+            yield from stretches.facts(reader, submit, workers.count)
+        else:
+            yield from reader.facts()
     except OSError as error:
         reader.troubles.append(Trouble(reader.source, f"{reason(error)}; what came before was read"))
         reading.unread += not reader.stream.bytes
@@ -156,7 +241,7 @@ def boot_of(life: Life, knowledge: Knowledge, place: Mapping[str, int] | None) -
         facts.sort(key=lambda fact: (place[fact.evidence.source], fact.evidence.line))
     facts = in_phase(facts)
     settings = knowledge.engines[engine].settings
-    seen = course(facts, settings.get("front_end", ()))
+    seen = course(facts, settings.get("front_end", ()), settings.get("early"))
     return Boot(
         source=life.source,
         replica=life.replica or life.source,

@@ -66,7 +66,9 @@ def load(path: Path, rules: Sequence[str], today: datetime.date) -> Config:
     errors: list[str] = []
     try:
         data = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise KnowledgeError([f"{path}: {error.strerror}"]) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise KnowledgeError([f"{path}: {error}"]) from None
     table = Table(str(path), data, errors)
     sections = {name: _section(table, name) for name in SETTINGS}

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from logdoctor.knowledge import COMMON, ENGINES, KnowledgeError, Table, load_outline
+from logdoctor.knowledge import COMMON, KnowledgeError, Table, load_outline, places, taken
 from logdoctor.startup import covers
 
 FILE = "dashboard.toml"
@@ -65,12 +65,15 @@ class Cast:
         return {one.name for one in self.parts.values() if not one.when}
 
 
-def load_books(folder: Path = ENGINES) -> dict[str, Book]:
+def load_books(folder: Path | None = None) -> dict[str, Book]:
     """Read every engine's dashboard.toml. Raises KnowledgeError."""
     errors: list[str] = []
     books: dict[str, Book] = {}
-    for place in sorted(p for p in folder.iterdir() if (p / FILE).is_file()):
+    for place in (p for p in places(folder) if (p / FILE).is_file()):
         where = f"{place.name}/{FILE}"
+        if place.name in books:
+            errors.append(f"{place}/{FILE}: {taken(place.name)}")
+            continue
         try:
             data = tomllib.loads((place / FILE).read_text("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -129,7 +132,7 @@ def _alert(table: Table) -> Mapping[str, Any]:
     }
 
 
-def cast(engine: str = "", version: str = "", folder: Path = ENGINES) -> Cast:
+def cast(engine: str = "", version: str = "", folder: Path | None = None) -> Cast:
     """Choose the series of an engine's release; without a version, of the newest that is known. Raises BadChoice."""
     from packaging.version import InvalidVersion, Version
 

@@ -41,6 +41,7 @@ def derived(facts: Sequence[Fact], engine: str, interval: float | None = None) -
     return [
         *_slowest(facts, engine),
         *_pools(facts, engine),
+        *_weights(facts, engine),
         *_waits(facts, engine),
         *_episodes(facts, engine, interval),
     ]
@@ -163,6 +164,21 @@ def _pools(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
         tokens = {pool.fields["pool_tokens"] for pool in pools if pool.fields.get("pool_tokens")}
         if len(tokens) == 1 and not total:
             yield _of(pools[-1], "kv_cache", engine, tokens=tokens.pop())
+
+
+def _weights(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
+    """What the weights took, where only the free memory before and after them was printed."""
+    if any(fact.kind == "weights" for fact in facts):
+        return
+    before: dict[Speaker, float | None] = {}
+    for fact in facts:
+        if fact.kind != "memory_left" or fact.fields.get("gib") is None:
+            continue
+        if fact.fields.get("after") == "device init":
+            before.setdefault(fact.speaker, _number(fact, "gib"))
+        elif fact.fields.get("after") == "weights" and (free := before.get(fact.speaker)) is not None:
+            before[fact.speaker] = None  # a second load is a drafter's
+            yield _of(fact, "weights", engine, gib=round(free - _number(fact, "gib"), 2))
 
 
 # ── waits ────────────────────────────────────────────────────────────────────────────────────────────────────────────

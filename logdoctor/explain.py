@@ -5,10 +5,33 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from logdoctor.knowledge import Failure, Knowledge
+from logdoctor.knowledge import COMMON, Failure, Knowledge
 from logdoctor.mask import visible
 from logdoctor.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """All that is said of one kind of failure of one engine, or of one rule."""
+
+    name: str
+    title: str
+    what: str
+    """One line: how bad, where, of which engine."""
+    why: str
+    fixes: tuple[str, ...]
+    notes: tuple[str, ...]
+    heading: str
+    """What stands above the samples."""
+    samples: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+TODO = "What to do, in this order"
+SHOWN = 3
+"""Samples that are printed in a terminal; the pages in docs/ hold all."""
 
 
 def listing(knowledge: Knowledge, rules: Sequence[Rule]) -> Iterator[str]:
@@ -23,11 +46,11 @@ def listing(knowledge: Knowledge, rules: Sequence[Rule]) -> Iterator[str]:
 
 
 def explain(name: str, knowledge: Knowledge, rules: Sequence[Rule], engine: str = "") -> str | None:
-    """The page on a kind of failure or a rule; None where there is none of that name."""
-    failures = [f for f in knowledge.failures if f.kind == name and (not engine or f.engine in (engine, "common"))]
-    found = [_failure(f, knowledge) for f in failures]
-    found += [_rule(rule) for rule in rules if rule.name == name]
-    return "\n\n".join(found) if found else None
+    """Everything on a kind of failure or a rule as text; None where there is none of that name."""
+    failures = [f for f in knowledge.failures if f.kind == name and (not engine or f.engine in (engine, COMMON))]
+    found = [of_failure(failure, knowledge) for failure in failures]
+    found += [of_rule(rule, knowledge) for rule in rules if rule.name == name]
+    return "\n\n".join(_text(page) for page in found) if found else None
 
 
 def near(name: str, knowledge: Knowledge, rules: Sequence[Rule]) -> list[str]:
@@ -39,52 +62,70 @@ def near(name: str, knowledge: Knowledge, rules: Sequence[Rule]) -> list[str]:
     return close or [one for one in names if name in one][:5]
 
 
-def _failure(failure: Failure, knowledge: Knowledge) -> str:
-    engine = knowledge.engines[failure.engine]
-    scope = "any engine" if failure.engine == "common" else engine.title
-    lines = [f"{failure.kind}: {failure.title}", f"{failure.role} in the phase {failure.stage}, {scope}", ""]
-    lines += _paragraph(_plain(failure.explanation))
-    if failure.fix:
-        lines += ["", "What to try, in this order:"]
-        for number, fix in enumerate(failure.fix, 1):
-            lines += textwrap.wrap(_plain(fix), 78, initial_indent=f"  {number}. ", subsequent_indent="     ")
+def scope(failure: Failure, knowledge: Knowledge) -> str:
+    """Name the engine that a failure is of."""
+    return "any engine" if failure.engine == COMMON else knowledge.engines[failure.engine].title
+
+
+def of_failure(failure: Failure, knowledge: Knowledge) -> Page:
+    """Gather what is known of a kind of failure."""
     versions = sorted({w.versions for w in failure.wordings if w.versions})
-    if versions:
-        lines += ["", "Versions that print it: " + " or ".join(versions)]
-    if failure.fixed_in:
-        lines += ["", f"Fixed in {failure.fixed_in}."]
-    lines += ["", "How it sounds:"]
-    for wording in failure.wordings[:3]:
-        for sample in wording.samples[:1]:
-            lines += textwrap.wrap(visible(sample.line), 78, initial_indent="  ", subsequent_indent="    ")
-    lines += [f"See {link}" for link in failure.links]
-    return "\n".join(lines)
+    notes = [f"Versions that print it: {' or '.join(versions)}"] if versions else []
+    notes += [f"Fixed in {failure.fixed_in}."] if failure.fixed_in else []
+    # One of each wording first: what comes further down may be left out.
+    firsts = [w.samples[0].line for w in failure.wordings if w.samples]
+    rest = [sample.line for w in failure.wordings for sample in w.samples[1:]]
+    return Page(
+        failure.kind,
+        failure.title,
+        f"{failure.role} in the phase {failure.stage}, {scope(failure, knowledge)}",
+        _plain(failure.explanation),
+        tuple(_plain(fix) for fix in failure.fix),
+        tuple(notes),
+        "How it sounds",
+        tuple(visible(line) for line in dict.fromkeys((*firsts, *rest))),
+        failure.links,
+    )
 
 
-def _rule(rule: Rule) -> str:
-    engines = ", ".join(rule.engines) or "any engine"
-    lines = [f"{rule.name}: {rule.title}", f"rule of severity {rule.severity}, topic {rule.topic}, {engines}", ""]
-    if rule.versions:
-        lines += [f"Versions: {rule.versions}", ""]
-    lines += _paragraph(_plain(rule.why))
-    if rule.fix:
-        lines += ["", "What to change, in this order:"]
-        for number, fix in enumerate(rule.fix, 1):
-            lines += textwrap.wrap(_plain(fix), 78, initial_indent=f"  {number}. ", subsequent_indent="     ")
-    lines += ["", "It reads: " + ", ".join(rule.needs)]
+def of_rule(rule: Rule, knowledge: Knowledge) -> Page:
+    """Gather what is known of a rule."""
+    engines = ", ".join(knowledge.engines[one].title for one in rule.engines) or "any engine"
+    notes = [f"Versions: {rule.versions}"] if rule.versions else []
+    notes += ["It reads: " + ", ".join(rule.needs)]
     firing = next((test for test in rule.tests if test.expect == "fires"), None)
-    if firing is not None:
-        lines += ["", f"It fires, for instance, on ({firing.name}):"]
-        for line in firing.log.strip().split("\n")[-3:]:
-            lines += textwrap.wrap(visible(line), 78, initial_indent="  ", subsequent_indent="    ")
-    lines += [f"See {link}" for link in rule.links]
+    lines = firing.log.strip().split("\n")[-SHOWN:] if firing is not None else []
+    return Page(
+        rule.name,
+        rule.title,
+        f"rule of severity {rule.severity}, topic {rule.topic}, {engines}",
+        _plain(rule.why),
+        tuple(_plain(fix) for fix in rule.fix),
+        tuple(notes),
+        f"It fires, for instance, on ({firing.name})" if firing is not None else "",
+        tuple(visible(line) for line in lines if line),
+        rule.links,
+    )
+
+
+def _text(page: Page) -> str:
+    lines = [f"{page.name}: {page.title}", page.what, ""]
+    lines += textwrap.wrap(page.why, 78, break_on_hyphens=False)
+    if page.fixes:
+        lines += ["", f"{TODO}:"]
+        for number, fix in enumerate(page.fixes, 1):
+            lines += textwrap.wrap(fix, 78, initial_indent=f"  {number}. ", subsequent_indent="     ")
+    for note in page.notes:
+        lines += ["", *textwrap.wrap(note, 78, break_on_hyphens=False)]
+    if page.samples:
+        lines += ["", f"{page.heading}:"]
+        for sample in page.samples[:SHOWN]:
+            lines += textwrap.wrap(sample, 78, initial_indent="  ", subsequent_indent="    ")
+    lines += [f"See {link}" for link in page.links]
     return "\n".join(lines)
-
-
-def _paragraph(text: str) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), 78, break_on_hyphens=False)
 
 
 def _plain(text: str) -> str:
-    """A text whose values come from a log: the names stand for them."""
+    """A text whose values come from a log, in one line: the names stand for them."""
+    text = " ".join(text.split())
     return re.sub(r"\{([\w.]+)(?::[^}]*)?\}", lambda m: f"<{m[1].rpartition('.')[2]}>", text)

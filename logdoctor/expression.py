@@ -41,6 +41,12 @@ class Missing(Exception):
 Lookup = Callable[[str], Any]
 """Gives the value of a dotted name; raises Missing."""
 
+Lists = Callable[[str], Sequence[Any]]
+"""Gives all values of a dotted name."""
+
+Work = Callable[[Lookup, Lists], Any]
+"""A part of an expression, ready to be worked out."""
+
 _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -50,7 +56,10 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
 }
+_ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -59,6 +68,8 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_UNTELLABLE = (TypeError, ZeroDivisionError, OverflowError, ValueError)
+"""A value of another type, or a division by zero, is a value that nobody can tell."""
 _ON_LISTS = ("min", "max", "sum", "count", "distinct", "first", "last", "join")
 _ON_VALUES = ("matches", "lower", "round", "abs", "satisfies", "known", "startswith", "endswith", "same_version")
 
@@ -71,9 +82,9 @@ class Expression:
     names: frozenset[str]
     lists: frozenset[str]
 
-    def value(self, lookup: Lookup, lists: Callable[[str], Sequence[Any]] | None = None) -> Any:
+    def value(self, lookup: Lookup, lists: Lists | None = None) -> Any:
         """Work the expression out. Raises Missing where a value is not there."""
-        return _Walk(lookup, lists or _no_lists).walk(_tree(self.text))
+        return _work(self.text)(lookup, lists or _no_lists)
 
 
 def _no_lists(name: str) -> Sequence[Any]:
@@ -116,9 +127,7 @@ def _check(node: ast.expr, names: set[str], lists: set[str]) -> None:
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         _check(node.left, names, lists)
         _check(node.right, names, lists)
-    elif isinstance(node, ast.Compare) and all(
-        type(op) in _COMPARE or isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops
-    ):
+    elif isinstance(node, ast.Compare) and all(type(op) in _COMPARE for op in node.ops):
         for value in (node.left, *node.comparators):
             _check(value, names, lists)
     elif isinstance(node, (ast.List, ast.Tuple)):
@@ -159,53 +168,71 @@ def dotted(node: ast.expr) -> str:
     raise ExpressionError(f"{ast.unparse(node)!r} is no name")
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    lookup: Lookup
-    lists: Callable[[str], Sequence[Any]]
+@cache
+def _work(text: str) -> Work:
+    """Make an expression ready once, so that asking it again costs only its own work."""
+    return _made(_tree(text))
 
-    def walk(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            name = dotted(node)
-            if name not in UNITS:
-                return self.lookup(name)
-            try:
-                return self.lookup(name)  # a field of that name is meant, not the unit
-            except Missing:
-                return UNITS[name]
-        if isinstance(node, ast.BoolOp):
-            return self._bool(node)
-        if isinstance(node, ast.UnaryOp):
-            value = self.walk(node.operand)
-            return (not value) if isinstance(node.op, ast.Not) else self._safely(node, lambda: -value)
-        if isinstance(node, ast.BinOp):
-            left, right = self.walk(node.left), self.walk(node.right)
-            return self._safely(node, lambda: _BINARY[type(node.op)](left, right))
-        if isinstance(node, ast.Compare):
-            return self._compare(node)
-        if isinstance(node, (ast.List, ast.Tuple)):
-            return [self.walk(value) for value in node.elts]
-        if isinstance(node, ast.IfExp):
-            return self.walk(node.body if self.walk(node.test) else node.orelse)
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        return self._call(node, node.func.id)
 
-    def _safely(self, node: ast.expr, work: Callable[[], Any]) -> Any:
-        """A value of another type, or a division by zero, is a value that nobody can tell."""
+def _made(node: ast.expr) -> Work:
+    if isinstance(node, ast.Constant):
+        value = node.value
+        return lambda lookup, lists: value
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _made_name(dotted(node))
+    if isinstance(node, ast.BoolOp):
+        return _made_bool([_made(value) for value in node.values], isinstance(node.op, ast.Or))
+    if isinstance(node, ast.UnaryOp):
+        operand = _made(node.operand)
+        if isinstance(node.op, ast.Not):
+            return lambda lookup, lists: not operand(lookup, lists)
+        return _safely(node, operator.neg, [operand])
+    if isinstance(node, ast.BinOp):
+        return _safely(node, _BINARY[type(node.op)], [_made(node.left), _made(node.right)])
+    if isinstance(node, ast.Compare):
+        return _made_compare(node)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        values = [_made(value) for value in node.elts]
+        return lambda lookup, lists: [value(lookup, lists) for value in values]
+    if isinstance(node, ast.IfExp):
+        test, body, other = _made(node.test), _made(node.body), _made(node.orelse)
+        return lambda lookup, lists: body(lookup, lists) if test(lookup, lists) else other(lookup, lists)
+    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return _made_call(node, node.func.id)
+
+
+def _safely(node: ast.expr, work: Callable[..., Any], operands: Sequence[Work]) -> Work:
+    def safely(lookup: Lookup, lists: Lists) -> Any:
+        values = [operand(lookup, lists) for operand in operands]
         try:
-            return work()
-        except (TypeError, ZeroDivisionError, OverflowError, ValueError):
+            return work(*values)
+        except _UNTELLABLE:
             raise Missing(ast.unparse(node)) from None
 
-    def _bool(self, node: ast.BoolOp) -> bool:
-        """`and` is false as soon as one part is, `or` true: what is missing elsewhere does not matter then."""
-        decisive = isinstance(node.op, ast.Or)
+    return safely
+
+
+def _made_name(name: str) -> Work:
+    if name not in UNITS:
+        return lambda lookup, lists: lookup(name)
+
+    def unit(lookup: Lookup, lists: Lists) -> Any:
+        try:
+            return lookup(name)  # a field of that name is meant, not the unit
+        except Missing:
+            return UNITS[name]
+
+    return unit
+
+
+def _made_bool(parts: Sequence[Work], decisive: bool) -> Work:
+    """`and` is false as soon as one part is, `or` true: what is missing elsewhere does not matter then."""
+
+    def either(lookup: Lookup, lists: Lists) -> bool:
         missing: Missing | None = None
-        for value in node.values:
+        for part in parts:
             try:
-                if bool(self.walk(value)) is decisive:
+                if bool(part(lookup, lists)) is decisive:
                     return decisive
             except Missing as error:
                 missing = missing or error
@@ -213,46 +240,56 @@ class _Walk:
             raise missing
         return not decisive
 
-    def _compare(self, node: ast.Compare) -> bool:
-        left = self.walk(node.left)
-        for op, comparator in zip(node.ops, node.comparators, strict=True):
-            right = self.walk(comparator)
-            if isinstance(op, ast.Is):
-                good = left is right
-            elif isinstance(op, ast.IsNot):
-                good = left is not right
-            else:
-                if left is None and not isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)):
-                    raise Missing(ast.unparse(node))
-                compare = _COMPARE[type(op)]
-                good = bool(self._safely(node, lambda a=left, b=right, c=compare: c(a, b)))  # type: ignore[misc]
+    return either
+
+
+def _made_compare(node: ast.Compare) -> Work:
+    first = _made(node.left)
+    steps = [
+        (_COMPARE[type(op)], isinstance(op, _ORDERED), _made(comparator))
+        for op, comparator in zip(node.ops, node.comparators, strict=True)
+    ]
+
+    def compare(lookup: Lookup, lists: Lists) -> bool:
+        left = first(lookup, lists)
+        for work, ordered, comparator in steps:
+            right = comparator(lookup, lists)
+            if ordered and left is None:
+                raise Missing(ast.unparse(node))
+            try:
+                good = work(left, right)
+            except _UNTELLABLE:
+                raise Missing(ast.unparse(node)) from None
             if not good:
                 return False
             left = right
         return True
 
-    def _call(self, node: ast.Call, function: str) -> Any:
-        if function == "known":
+    return compare
+
+
+def _made_call(node: ast.Call, function: str) -> Work:
+    if function == "known":
+        value = _made(node.args[0])
+
+        def known(lookup: Lookup, lists: Lists) -> bool:
             try:
-                return self.walk(node.args[0]) is not None
+                return value(lookup, lists) is not None
             except Missing:
                 return False
-        if function in _ON_LISTS and len(node.args) == 1 and isinstance(node.args[0], (ast.Name, ast.Attribute)):
-            name = dotted(node.args[0])
-            values = list(self.lists(name))
-            if function == "count":
-                return len(values)
-            if function == "distinct":
-                return len({repr(value) for value in values})
-            if function == "sum":
-                return self._safely(node, lambda: sum(values))
-            if not values:
+
+        return known
+    if function in _ON_LISTS and len(node.args) == 1 and isinstance(node.args[0], (ast.Name, ast.Attribute)):
+        name = dotted(node.args[0])
+
+        def over_all(lookup: Lookup, lists: Lists) -> list[Any]:
+            values = list(lists(name))
+            if not values and function not in ("count", "distinct", "sum"):
                 raise Missing(name)
-            if function in ("first", "last"):
-                return values[0 if function == "first" else -1]
-        else:
-            values = [self.walk(value) for value in node.args]
-        return self._safely(node, lambda: _apply(function, values))
+            return values
+
+        return _safely(node, lambda values: _apply(function, values), [over_all])
+    return _safely(node, lambda *values: _apply(function, list(values)), [_made(value) for value in node.args])
 
 
 def _apply(function: str, values: list[Any]) -> Any:

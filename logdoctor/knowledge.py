@@ -5,6 +5,7 @@ What an engine prints and how it fails is data (see docs/knowledge.md). This mod
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,11 @@ VOCABULARY = Path(__file__).parent / "vocabulary.toml"
 COMMON = "common"
 FLAG = "flag"
 """The kind of fact whose names the engines list: their command lines."""
+OWN = "LOGDOCTOR_ENGINES"
+"""Environment variable: folders of engines beside those that come with logdoctor, divided as in PATH."""
 
+BELOW = 5
+"""Lines below its own that a pattern may read."""
 LEVELS = ("", "debug", "info", "warning", "error", "critical")
 READERS = ("python-repr", "namespace", "key-values")
 ROLES = ("cause", "symptom", "incident")
@@ -112,6 +117,7 @@ class Pattern:
     common: str
     common_gives: Mapping[str, Any]
     levels: tuple[str, ...]
+    below: int
     samples: tuple[Sample, ...]
     file: str
 
@@ -278,6 +284,14 @@ class Table:
         """Take true or false; false where it is not given."""
         return bool(self._take(key, bool, "true or false", False))
 
+    def number(self, key: str, most: int) -> int:
+        """Take a whole number from 0 to `most`; 0 where it is not given."""
+        value = self._take(key, int, "a whole number", False) or 0
+        if not 0 <= value <= most:
+            self.wrong(f"{key} is {value}; it must be from 0 to {most}")
+            return 0
+        return int(value)
+
     def texts(self, key: str, required: bool = False, among: Sequence[str] | None = None) -> tuple[str, ...]:
         """Take a list of texts; a single text is a list of one."""
         value = self._take(key, (str, list), "a text or a list of texts", required)
@@ -402,6 +416,7 @@ def _pattern(table: Table, engine: str, file: str, kinds: Mapping[str, Kind], na
         common=table.text("common"),
         common_gives=table.mapping("common_gives"),
         levels=table.texts("levels", among=LEVELS),
+        below=table.number("below", BELOW),
         samples=_samples(table),
         file=file,
     )
@@ -535,6 +550,20 @@ def _engine(folder: Path, errors: list[str]) -> Engine:
     )
 
 
+def _add_engine(engines: dict[str, Engine], place: Path, errors: list[str]) -> Engine:
+    """Read an engine, or find the one of this name that a folder adds lines to."""
+    if place.name not in engines:
+        engines[place.name] = _engine(place, errors)
+    elif (place / "engine.toml").exists():
+        errors.append(f"{place}/engine.toml: {taken(place.name)}")
+    return engines[place.name]
+
+
+def taken(name: str) -> str:
+    """Say that there is such an engine already."""
+    return f"there is an engine {name!r} already; a folder that adds lines to it has lines, failures, envelopes only"
+
+
 def _suggest(name: str, known: Mapping[str, object]) -> str:
     from difflib import get_close_matches
 
@@ -580,7 +609,33 @@ def _taken_twice(named: Iterable[tuple[str, str]]) -> Iterator[str]:
         seen.add(name)
 
 
-def load(folder: Path = ENGINES) -> Knowledge:
+def own_roots() -> list[Path]:
+    """The user's own folders of engines."""
+    return [Path(name).expanduser() for name in os.environ.get(OWN, "").split(os.pathsep) if name]
+
+
+def places(folder: Path | None = None) -> list[Path]:
+    """Every engine's folder, the common one last: in `folder`, or with logdoctor and in the user's own folders.
+
+    A folder that holds an engine.toml is an engine's itself. Raises KnowledgeError where a folder holds none.
+    """
+    found, errors = [], []
+    for root in [folder] if folder is not None else [ENGINES, *own_roots()]:
+        try:
+            inside = [root] if (root / "engine.toml").is_file() else sorted(p for p in root.iterdir() if p.is_dir())
+        except OSError as error:
+            errors.append(f"{root}: is no folder of engines: {error.strerror}")
+            continue
+        engines = [p for p in inside if p.name[0] not in "._" and any(p.rglob("*.toml"))]
+        if not engines:
+            errors.append(f"{root}: holds no engine; an engine is a folder of TOML with an engine.toml in it")
+        found += engines
+    if errors:
+        raise KnowledgeError(errors)
+    return sorted(found, key=lambda p: (p.name == COMMON, p.name))  # stable: what comes with logdoctor goes first
+
+
+def load(folder: Path | None = None) -> Knowledge:
     """Read all engines' folders.
 
     Raises KnowledgeError with every error that was found.
@@ -591,17 +646,19 @@ def load(folder: Path = ENGINES) -> Knowledge:
     return knowledge
 
 
-def load_outline(folder: Path = ENGINES) -> Knowledge:
+def load_outline(folder: Path | None = None) -> Knowledge:
     """Read only the kinds of facts and the engines: all that rules over live answers need, in a few milliseconds."""
     errors: list[str] = []
     kinds = _kinds(VOCABULARY, errors)
-    engines = {place.name: _engine(place, errors) for place in sorted(folder.iterdir()) if place.is_dir()}
+    engines: dict[str, Engine] = {}
+    for place in places(folder):
+        _add_engine(engines, place, errors)
     if errors:
         raise KnowledgeError(errors)
     return Knowledge(kinds, engines, (), (), (), ())
 
 
-def inspect(folder: Path = ENGINES) -> tuple[Knowledge, list[str]]:
+def inspect(folder: Path | None = None) -> tuple[Knowledge, list[str]]:
     """Read all engines' folders as far as they can be read, and give the errors beside."""
     errors: list[str] = []
     kinds = _kinds(VOCABULARY, errors)
@@ -612,11 +669,10 @@ def inspect(folder: Path = ENGINES) -> tuple[Knowledge, list[str]]:
     benign: list[Benign] = []
     flags: set[str] = set()
     # An engine's own envelopes and wordings go before the common ones.
-    folders = sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: (p.name == COMMON, p.name))
-    for place in folders:
-        engine = engines[place.name] = _engine(place, errors)
+    for place in places(folder):
+        engine = _add_engine(engines, place, errors)
         for path in sorted(place.rglob("*.toml")):
-            file = path.relative_to(folder).as_posix()
+            file = path.relative_to(place.parent).as_posix()
             if path.name in ("engine.toml", "probes.toml", "dashboard.toml"):
                 continue  # the others belong to the rooms that read and check them
             table = Table(file, _parse(path, errors), errors)

@@ -13,7 +13,8 @@ HIDDEN = "***"
 _NAME = (
     r"(?:[\w-]*(?:api|admin|access|secret|private|auth|signing|account|shared|encryption|master|service|storage|license"
     r"|webhook|bot|hmac|jwt|ssh|client|consumer|deploy|function|subscription|app|write|ingest)[-_ ]?keys?(?:[-_]id)?"
-    r"|[\w-]*(?:secrets?|passw(?:or)?ds?|passphrase)|[\w-]+[-_]pwd"
+    r"|[\w-]*(?:secrets?|passw(?:or)?ds?|passphrase|sess(?:ion)?id)|[\w-]+[-_]pwd"
+    r"|(?:user|db|database|admin|root|smtp|mail|ftp|ldap|proxy|basic|redis|mysql)[-_]?pass"
     r"|[\w-]*(?:hf|hub|auth|access|refresh|bearer|id|session|security|sas|github|gitlab|gh|git|wandb|openai|ngc|api|bot"
     r"|slack|npm|pypi|vault|user|service|admin|huggingface|hugging[-_]face|personal|deploy|registry|csrf|oauth|webhook"
     r"|jwt|login|secret|app|cloud|job)[-_]?tokens?"
@@ -23,15 +24,15 @@ _NAME = (
 # The name of an environment variable says it by its last word alone.
 _VARIABLE = (
     r"(?-i:(?:[A-Z0-9]+_)+(?:KEY|TOKEN|PASS|PASSWD|PASSWORD|PWD|SECRET|PAT|CREDENTIALS?|AUTH|DSN|KEY_ID)"
-    r"|PGPASSWORD)(?![A-Za-z0-9_])"
+    r"|PGPASSWORD|TOKEN(?==))(?![A-Za-z0-9_])"
 )
 _HARMLESS_NAME = re.compile(
-    r"(?i)(?:^|[-_])(?:eos|bos|pad|unk|sep|cls|mask|stop|image|audio|video|end|start|think|next|cache|sort|primary"
-    r"|foreign|public|host|partition|routing|lookup|hash|tool)[-_]?(?:key|token)s?$"
+    r"(?i)(?:^|[-_ ])(?:eos|bos|pad|unk|sep|cls|mask|stop|image|audio|video|end|start|think|next|cache|sort|primary"
+    r"|foreign|public|host|partition|routing|lookup|hash|tool|compile|dedup|group)[-_ ]?(?:key|token)s?$"
 )
 _SPACE = r"(?:\s|\\+[nrt])"
 """White space, as it is and as JSON escapes it."""
-_QUOTE = r"""\\*['"]"""
+_QUOTE = r"""(?:\\*['"`]|&(?:quot|apos|#34|#39|#x22|#x27);|%2[27])"""
 _WRAP = rf"""(?:(?:Some|SecretStr|SecretBytes|Secret|Ok|Redacted)\({_SPACE}*|[bru](?=['"]))"""
 """What may stand around a value: Some( of Rust, SecretStr( of pydantic, b of Python's bytes."""
 _QUOTED = (
@@ -40,7 +41,11 @@ _QUOTED = (
     r"""|(?:Bearer|Basic|Token|Digest|Negotiate)\s+[^\s'",;)}\]\\]+"""
 )
 _BARE = r"""[^\s'",;&)}\]\\]+"""
-_SEPARATOR = rf"(?:{_QUOTE})?{_SPACE}*(?:=>|:=|[:=]){_SPACE}*(?:{_WRAP})*"
+_TYPE = (
+    r"(?:(?::\s*|\()(?:Optional|List|list)?\[?(?:str|string|String|SecretStr|bytes)\]?\)?(?:\s*\|\s*None)?\s*(?=[:=]))?"
+)
+"""What a declaration says between a name and its value: `api_key: str = …`."""
+_SEPARATOR = rf"(?:{_QUOTE})?\]?{_SPACE}*{_TYPE}(?:=>|:=|->|[:=]|%3[ADad]){_SPACE}*(?:&(?:quot|apos|#\d+|#x\d+);|%2[27])?(?:{_WRAP})*"
 
 _NAMED = re.compile(
     rf"""(?i)(?P<head>(?<![\w-])-{{0,2}}(?P<name>{_NAME})(?:{_SEPARATOR}|{_SPACE}*(?=\[|Some\()(?:{_WRAP})*))"""
@@ -50,22 +55,54 @@ _NAMED = re.compile(
 _ENVIRONMENT = re.compile(
     rf"""(?i)(?P<head>(?<![A-Za-z0-9_])(?P<name>{_VARIABLE}){_SEPARATOR})(?P<value>{_QUOTED}|[^\s'"\\]+)"""
 )
+_MORE = r"""(?:\s+(?!-)(?=[^\s'",]*\d)[\w.+=~-]{6,})*+"""
+"""Further values: `--api-key` takes several."""
 _FLAG = re.compile(
-    rf"""(?i)(?P<head>(?<![\w-])--(?P<name>{_NAME}|[\w-]+-token|[\w-]+-password)[ =]+)(?P<value>{_QUOTED}|[^\s'",]+)"""
+    rf"""(?i)(?P<head>(?<![\w-])--(?P<name>{_NAME}|(?:[\w-]+-)?(?:token|password|pass))[ =]+)"""
+    rf"""(?P<value>{_QUOTED}|[^\s'",]+{_MORE})"""
 )
+_STRING = r"""(?:"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?)"""
 # '--api-key', 'value' and (b'authorization', b'value')
 _PAIR = re.compile(
     rf"""(?i)(?P<head>(?:['"]--(?P<name>{_NAME})|[(\[]b?['"](?:authorization|proxy-authorization|cookie|x-api-key|api-key))"""
-    rf"""['"]\s*,\s*b?)(?P<value>"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?)"""
+    rf"""['"]\s*,\s*b?)(?P<value>{_STRING}(?:\s*,\s*(?=['"](?!--)[^'"\s]*\d){_STRING})*)"""
 )
 # {"name": "HF_TOKEN", "value": "…"}, as Kubernetes writes an environment
 _ENTRY = re.compile(
     rf"""(?i)(?P<head>\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?{_SPACE}*,?"""
     rf"""{_SPACE}*(?:{_QUOTE})?value{_SEPARATOR})(?P<value>{_QUOTED}|{_BARE})"""
 )
+_XML = re.compile(rf"(?i)(?P<head><(?P<name>{_NAME})(?:\s[^<>\n]{{0,80}})?>)(?P<value>[^<\n]+)")
+# What people write: "using token abc…", "password is …", a table's row. Only what looks like no word is hidden there.
+_LINK = r"(?:is|was|be|set|to|equals?|provided|value|given|used|got|received|now|as|header|string|supplied|configured|str)\b"
+_OPAQUE = r"[^\s'\"`,;|<>(){}\[\]\\/&]{6,}"
+_NEAR = re.compile(
+    rf"(?i)(?P<head>(?<![\w-])(?P<name>{_NAME}|{_VARIABLE}|(?:hf|hub|auth|access|refresh|bearer|session|api|bot|secret) token)"
+    rf"(?![\w-])[\s:=>|.,'\"`()\]]{{1,40}}+(?:{_LINK}[\s:='\"`]{{1,4}}+){{0,4}}+(?:for (?:user )?[\w@.-]+\s?[:=]\s?)?)"
+    rf"(?P<value>{_OPAQUE})(?![/\w])"
+)
+_SAYS = re.compile(
+    rf"(?i)(?P<head>(?<![\w-])(?P<name>{_NAME}|{_VARIABLE}|tokens?)(?![\w-])['\"`]?\s+(?:(?:{_LINK}\s*){{1,3}}+[:=]?\s*|(?=['\"`])))"
+    r"(?P<value>'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[^\s'\"`,;]+)"
+)
+_WITH = re.compile(
+    r"(?i)(?P<head>\b(?:(?:us(?:e|es|ed|ing)|with|got|invalid|wrong|incorrect|bad|received|provided|expired|rejected|new|my|the"
+    r"|your|generated|fetched|loaded|login)\s+(?:[\w-]+\s+)?(?:token|key|secret)|token)(?:\s+(?:is|was))?:?\s+['\"`]?)"
+    rf"(?P<value>{_OPAQUE})(?![/\w])"
+)
+_LOGIN = re.compile(r"(?i)(?P<head>\bwandb\b.{0,40}?\blog[- ]?in\b.{0,40}?\s)(?P<value>[0-9a-f]{32,})")
+_OPTION = re.compile(
+    r"(?P<head>\b(?:login\b.{0,200}?\s-p|(?:sshpass|mysql\w*)\b.{0,200}?\s-p)[ =]?|--from-literal[ =][\w.-]+="
+    r"|\blogin\s+\S{1,80}\s+password\s+)(?P<value>'[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)"
+)
+_PASS = re.compile(
+    rf"""(?i)(?P<head>(?<![\w-])(?P<name>pass|pwd|otp)(?:{_QUOTE})?\s*[=:]\s*)(?P<value>['"][^'"\n]+['"]?|(?<==)[^\s'",;&)}}\]]+)"""
+)
+# An object of Kubernetes: what its data is called says nothing.
+_SECRET_KIND = re.compile(r"""(?i)["']?kind["']?\s*:\s*["']?Secret\b""")
+_DATA = re.compile(r"""(?P<head>["'](?:stringData|data)["']\s*:\s*)(?P<value>\{[^{}\n]*\}?)""")
 _TOKEN = re.compile(
-    rf"""(?i)(?P<head>(?<![\w.-])(?P<name>tokens?|keys?){_SEPARATOR}(?:{_QUOTE})?)"""
-    r"(?P<value>(?=[\w.+/=-]*\d)(?=[\w.+/=-]*[a-z])[\w.+/=-]{16,})"
+    rf"""(?i)(?P<head>(?<![\w.-])(?P<name>(?:[a-z]{{1,20}} )?(?:tokens?|keys?)){_SEPARATOR}(?:{_QUOTE})?)(?P<value>[\w.+/=-]{{8,}})"""
 )
 _SCHEME = re.compile(r"(?i)(?P<head>\b(?:Bearer|Basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})")
 _QUERY = re.compile(
@@ -77,8 +114,10 @@ _USER = re.compile(
 )
 _CURL = re.compile(r"(?P<head>\bcurl\b.{0,200}?\s(?:-u|--user)[ =]?)(?P<value>[^\s'\"]+|'[^']*'|\"[^\"]*\")")
 _COOKIE = re.compile(r"""(?i)(?P<head>\b(?:set-)?cookie:\s*)(?P<value>[^\n'"]+)""")
-_AUTH = re.compile(r"""(?P<head>\bauth['"]?\s*[=:]\s*)(?P<value>\([^)\n]*\)?)""")
-_PEM = re.compile(r"(?s)(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.+?)(?=-----END|\Z)")
+_AUTH = re.compile(
+    r"""(?P<head>\bauth\\*['"]?\s*[=:]\s*)(?P<value>\([^)\n]*\)?|\\*['"][A-Za-z0-9+/]{12,}={0,2}\\*['"]|[\w.-]+:[^\s'",;)}]+)"""
+)
+_PEM = re.compile(r"(?s)(?P<head>-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----)(?P<value>.+?)(?=-----END|\Z)")
 _SHAPE = re.compile(
     r"(?P<head>)(?P<value>(?<![A-Za-z0-9])(?:"
     r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{16,}"
@@ -93,15 +132,21 @@ _SHAPE = re.compile(
     r"|PMAK-[\w-]{16,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|ops_eyJ[\w-]{20,}|\d{8,10}:AA[\w-]{30,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?))"
 )
-_HOOK = re.compile(r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)(?P<value>[\w/]+)")
+_HOOK = re.compile(
+    r"(?P<head>hooks\.slack\.com/(?:services|workflows|triggers)/|://[^\s/]{1,80}/(?:[\w-]{1,40}/)?webhooks?\w*/"
+    r"|api\.telegram\.org/bot)(?P<value>[^\s'\"<>]+)"
+)
 # A line that was cut may end in the beginning of a secret.
 _CUT = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_|sk-|nvapi-|gsk_|xai-|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza|eyJ)"
     r"(?=[\w.-]*\d)[\w.-]{3,}\Z"
 )
 _PATTERNS = (
-    _PEM, _ENTRY, _PAIR, _COOKIE, _AUTH, _NAMED, _ENVIRONMENT, _FLAG, _TOKEN, _SCHEME, _QUERY, _USER, _CURL, _HOOK, _SHAPE,
+    _PEM, _ENTRY, _PAIR, _COOKIE, _AUTH, _NAMED, _ENVIRONMENT, _FLAG, _XML, _PASS, _TOKEN, _SCHEME, _QUERY, _USER, _CURL,
+    _OPTION, _LOGIN, _HOOK, _SHAPE, _SAYS, _NEAR, _WITH,
 )  # fmt: skip
+_DOUBTFUL = frozenset((_NEAR, _WITH, _TOKEN))
+"""Where what follows a name may as well be a word, a number or a path."""
 _NOTHING = frozenset(
     ("none", "null", "true", "false", "some", "nil", "", HIDDEN, "[]", "{}", "()", "[none]", "undefined")
 )
@@ -111,13 +156,22 @@ _PROSE = frozenset(
         "no", "not", "is", "are", "was", "were", "has", "have", "must", "may", "can", "cannot", "could", "should", "will",
         "the", "a", "an", "and", "or", "of", "for", "in", "on", "to", "from", "with", "by", "if", "missing", "invalid",
         "required", "expected", "only", "unset", "set", "empty", "found", "failed", "expired", "wrong", "unable", "please", "provided",
+        "incorrect", "optional", "used", "given", "needed", "too", "also", "now", "still", "already", "absent", "ok", "valid", "it",
+        "as", "at", "this", "that", "your", "here", "there", "bad", "short", "long", "weak", "fine", "correct", "str", "string",
+        "bytes", "int", "bool", "type", "value", "optional[str]", "list[str]", "secretstr", "undefined",
     )
 )  # fmt: skip
+_GRAMMAR = re.compile(r"[A-Z]?[a-z]+(?:ed|ing|ly|able|ible|ary|n't)[.:]?")
+_WORD = re.compile(
+    r"[A-Za-z]*\d{0,2}[A-Za-z]{0,2}|\d+[A-Za-z]{0,3}|\d+x\d+[A-Za-z]|[A-Za-z]{1,3}\d{1,2}[A-Za-z]{1,3}\d{1,2}"
+)
+"""A piece of an identifier, of a model's name or of a version."""
+_QUANTITY = re.compile(r"[\d.,:]+(?:[munµ]?s|min|sec|h|[kKMGT]?i?[Bb]|[kKMGTx%]|tok(?:ens?)?|reqs?|it)?(?:/\w{1,5})?")
 _GATE = re.compile(
     r"(?i)key|token|secret|passw|passphrase|pwd|authorization|credential|bearer|basic|://|cookie|connection.?string|sig"
     r"|hf_|sk-|[srp]k_|whsec|api_org|nvapi|gsk_|xai-|pplx|r8_|tgp_|fw_|csk-|ya29|GOCSPX|gh[pousr]_|github_pat|gl\w{2,4}-"
     r"|xox|xapp|jina_|AIza|AKIA|ASIA|ABIA|ACCA|LTAI|AKID|npm_|pypi-|dckr|SG\.|shp|hv[sbr]\.|do[opr]_v1|dapi|ATATT|sntrys|gl(?:c|sa)_"
-    r"|NRAK|lin_api|figd|PMAK|ops_|:AA|eyJ|hooks|curl|\bauth|_(?:PASS|PAT|AUTH|DSN)\b"
+    r"|NRAK|lin_api|figd|PMAK|ops_|:AA|eyJ|hook|curl|\bauth|_(?:PASS|PAT|AUTH|DSN)\b|pass|otp|sess|login|mysql|--from-literal|\.org/bot"
 )
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]"
@@ -131,25 +185,57 @@ def masked(text: str) -> str:
         return text
     for pattern in _PATTERNS:
         text = pattern.sub(_hide, text)
+    if _SECRET_KIND.search(text):
+        text = _DATA.sub(_hide, text)
     return _CUT.sub(HIDDEN, text)
 
 
 def _hide(match: re.Match[str]) -> str:
     value, name = match["value"].strip(), match.groupdict().get("name") or ""
-    bare = value.strip("\\'\"[](){} ")
+    bare = value.strip("\\'\"[](){} `")
     if bare.lower() in _NOTHING or bare.strip("*") == "" or (name and _HARMLESS_NAME.search(name)):
         return match[0]
-    if match.re is _NAMED and (bare.lower().rstrip(".:") in _PROSE or (name[-1:] in "sS" and bare.isdigit())):
+    if not _is_secret(match, name, value, bare):
         return match[0]
-    if match.re is _SCHEME and len(bare) < 24 and re.fullmatch(r"[A-Z]?[a-z]+[.:]?", bare):
-        return match[0]  # "Basic authentication"
-    opening = re.match(r"""\\*['"]|[\[({]""", value)
+    opening = re.match(r"""\\*['"`]|[\[({]""", value)
     if opening is None:
         return f"{match['head']}{HIDDEN}"
     closing = {"[": "']", "(": "')", "{": "'}"}.get(opening[0], opening[0])
     return (
         f"{match['head']}{opening[0]}{chr(39) if len(closing) == 2 and closing[0] == chr(39) else ''}{HIDDEN}{closing}"
     )
+
+
+def _is_secret(match: re.Match[str], name: str, value: str, bare: str) -> bool:
+    """Whether a value is one, judged by how it was found: beside an equals sign nearly all is, in a sentence little."""
+    kind = match.re
+    word = bare.lower().rstrip(".:")
+    if kind in _DOUBTFUL:
+        strict = 16 if kind is _TOKEN and "key" in name.lower() else 12 if match["head"][:5].lower() == "token" else 8
+        return not secret(word) and _opaque(bare, 6 if kind is _NEAR else strict)
+    if kind is _SAYS:
+        if word in _PROSE or _GRAMMAR.fullmatch(bare) or secret(bare) or bare[:1] in "/<%{(|":
+            return False
+        mixed = len(bare) >= 6 and not re.fullmatch(r"[A-Z]?[a-z_.-]+|.*\s.*", bare) and "token" not in name.lower()
+        return mixed or _opaque(bare, 6) or re.search(r"(?i)passw|passphrase", name) is not None
+    if kind is _NAMED:
+        return not (word in _PROSE or (name[-1:] in "sS" and bare.isdigit()))
+    if kind is _FLAG:
+        return word not in _PROSE
+    if kind is _PASS:
+        return not (bare[:1] in "/~$" or bare.isdigit())
+    if kind is _SCHEME:
+        return not (len(bare) < 24 and re.fullmatch(r"[A-Z]?[a-z]+[.:]?", bare))  # "Basic authentication"
+    return True
+
+
+def _opaque(text: str, least: int) -> bool:
+    """Whether a text is neither words, nor a number with a unit, nor a version, nor a name made of such pieces."""
+    text = text.rstrip(".:")
+    if len(text) < least or not re.search(r"\d", text) or not re.search(r"[A-Za-z]", text):
+        return False
+    pieces = re.split(r"[-._:/+@=]", text)
+    return not (_QUANTITY.fullmatch(text) or (len(pieces) > 1 and all(map(_WORD.fullmatch, pieces))))
 
 
 def secret(name: str) -> bool:
@@ -169,7 +255,9 @@ def secrets_in(settings: Iterable[tuple[str, Any]]) -> frozenset[str]:
     found: set[str] = set()
 
     def gather(value: Any) -> None:
-        if isinstance(value, str) and len(value) >= 8 and not re.fullmatch(r"[a-z]+|[A-Z]+|[\d.]+", value):
+        if isinstance(value, str) and (
+            _opaque(value, 6) or (len(value) >= 8 and not re.fullmatch(r"[a-z]+|[A-Z]+|[\d.]+", value))
+        ):
             found.add(value)
         elif isinstance(value, dict):
             for inner in value.values():
@@ -182,6 +270,17 @@ def secrets_in(settings: Iterable[tuple[str, Any]]) -> frozenset[str]:
         if secret(name):
             gather(value)
     return frozenset(found)
+
+
+def secrets_of(lines: Iterable[str]) -> frozenset[str]:
+    """The secrets that lines give away by a name beside them, where they are no ordinary words."""
+    return frozenset(
+        value for line in lines if _GATE.search(line) for value in _values(line[:_READ]) if _opaque(value, 8)
+    )
+
+
+_READ = 20_000
+"""Characters of a line that are searched for secrets that other lines may hold."""
 
 
 def without(value: Any, secrets: Collection[str]) -> Any:
@@ -200,6 +299,11 @@ def without(value: Any, secrets: Collection[str]) -> Any:
     return value
 
 
+_KUBERNETES = re.compile(r"^(?P<head>(?:.*\s)?)(?P<kind>stringData|data):\s*$")
+_DATUM = re.compile(r"^(?P<head>\s*[\w.-]+:\s+)(?P<value>\S.*)$")
+_BASE64 = re.compile(
+    r"(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?|[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}="
+)
 _ALONE = re.compile(
     rf"(?i)(?<![\w-])-{{0,2}}(?P<name>{_NAME}|{_VARIABLE})(?:{_QUOTE})?\s*"
     rf"(?:(?:=>|:=|[:=])\s*(?:{_WRAP})*(?P<open>[\[({{]?)\s*[|>]?[-+]?|(?<=\w)\s*\\|['\"],)\s*$"
@@ -219,12 +323,20 @@ LOOK_BACK = 60
 def masked_lines(lines: Iterable[str]) -> Iterator[str]:
     """Mask lines that follow each other: the value of a name that stands at the end of one is in the next ones."""
     state = ""
-    left = 0
+    left = indent = 0
     for text in lines:
         hidden = masked(text)
         if state == "pem":
             hidden = HIDDEN if "-----END" not in text else hidden
             state = "" if "-----END" in text or left <= 0 else state
+        elif state in ("data", "stringData"):
+            datum = _DATUM.match(text[indent:])
+            if text[indent : indent + 1] != " ":
+                state = ""
+            elif datum is None:
+                hidden = text[:indent] + HIDDEN if state == "stringData" else hidden
+            elif state == "stringData" or _BASE64.fullmatch(datum["value"].strip("'\" ")):
+                hidden = f"{text[:indent]}{datum['head']}{HIDDEN}"
         elif state == "entry":
             hidden = _VALUE_LINE.sub(rf"\g<head>{HIDDEN}", hidden)
             state = ""
@@ -233,10 +345,16 @@ def masked_lines(lines: Iterable[str]) -> Iterator[str]:
             if state == "value" or _CLOSING.search(text):
                 state = ""
         left -= 1
-        if left <= 0 and state != "pem":
+        if left <= 0 and state not in ("pem", "data", "stringData"):
             state = ""
+        if state in ("data", "stringData"):
+            yield hidden
+            continue
+        kubernetes = _KUBERNETES.match(text)
         alone = _ALONE.search(text)
-        if "PRIVATE KEY-----" in text and "-----BEGIN" in text and "-----END" not in text:
+        if kubernetes:
+            state, indent = kubernetes["kind"], len(kubernetes["head"])
+        elif re.search(r"PRIVATE KEY(?: BLOCK)?-----", text) and "-----BEGIN" in text and "-----END" not in text:
             state, left = "pem", LOOK_BACK * 4
         elif alone and not _HARMLESS_NAME.search(alone["name"]):
             state, left = ("list", LOOK_BACK) if alone["open"] else ("value", 3)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from logdoctor.model import PHASES, Evidence, Fact, Outcome
@@ -15,6 +16,7 @@ PROGRESS = frozenset(
 )  # fmt: skip
 """Kinds of facts that show that a start went on."""
 
+_BIND = re.compile(r"\b[Bb]ind(?:ing)? (?:on address|to)\b")
 _FRONT_END = frozenset(("banner", "version"))
 
 
@@ -35,12 +37,15 @@ class Course:
         return self.facts[self.ready_at].evidence if self.ready_at is not None else None
 
 
-def course(facts: Sequence[Fact], front_end: Collection[str] = ()) -> Course:
+def course(
+    facts: Sequence[Fact], front_end: Collection[str] = (), early: Mapping[str, Collection[str]] | None = None
+) -> Course:
     """Judge a boot by its facts, in the order of their lines.
 
-    `front_end` are the names of processes that show that this is a server, not an offline run.
+    `front_end` are the names of processes that show that this is a server, not an offline run. `early` tells what an
+    engine says before its start is over: kinds of facts, ids of patterns, paths of requests.
     """
-    ready_at = _ready(facts, front_end)
+    ready_at = _ready(facts, front_end, early or {})
     if ready_at is not None and _never_listened(facts, ready_at):
         ready_at = None
     stop_at = _first(facts, _asked, -1 if ready_at is None else ready_at)
@@ -82,7 +87,16 @@ def _down(fact: Fact) -> bool:
     )
 
 
-def _ready(facts: Sequence[Fact], front_end: Collection[str]) -> int | None:
+def _early(fact: Fact, early: Mapping[str, Collection[str]]) -> bool:
+    """Whether the engine says this before its start is over."""
+    return (
+        fact.kind in early.get("kinds", ())
+        or fact.by.partition(":")[2] in early.get("patterns", ())
+        or (fact.kind == "access" and str(fact.fields.get("path", "")).partition("?")[0] in early.get("paths", ()))
+    )
+
+
+def _ready(facts: Sequence[Fact], front_end: Collection[str], early: Mapping[str, Collection[str]]) -> int | None:
     """The index of the fact that shows that the server serves."""
     pids = {fact.speaker.pid for fact in facts if fact.speaker.pid}
     server = any(fact.speaker.process.partition("_")[0] in front_end for fact in facts)
@@ -90,7 +104,11 @@ def _ready(facts: Sequence[Fact], front_end: Collection[str]) -> int | None:
     known_engine = any(fact.engine for fact in facts)
     process: str | None = None
     offline: int | None = None
+    starts = False
     for i, fact in enumerate(facts):
+        starts = starts or fact.kind in _HEADS
+        if starts and early and _early(fact, early):
+            continue
         if fact.kind == "start":
             server = server or fact.fields.get("sign") in _FRONT_END
             begun = begun or fact.fields.get("sign") == "engine"
@@ -133,14 +151,14 @@ def _ready(facts: Sequence[Fact], front_end: Collection[str]) -> int | None:
 
 
 def _never_listened(facts: Sequence[Fact], ready_at: int) -> bool:
-    """Whether the web server said that it was complete, and then got no port: uvicorn binds last."""
-    if facts[ready_at].kind != "http":
+    """Whether the web server said that it was complete, and then got no port: it is bound last."""
+    if facts[ready_at].kind not in ("http", "ready"):
         return False
     for fact in facts[ready_at + 1 :]:
         if fact.kind in ("access", "stats", "ready") or (fact.kind == "http" and fact.fields.get("step") == "running"):
             return False
         if fact.kind == "failure" and fact.fields.get("role") == "cause":
-            return "bind on address" in fact.evidence.said
+            return _BIND.search(fact.evidence.said) is not None
     return False
 
 

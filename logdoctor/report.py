@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Knowledge
-from logdoctor.mask import safe, safe_part, secrets_in, without
+from logdoctor.mask import safe, safe_part, secrets_in, secrets_of, without
 from logdoctor.model import Boot, Cause, Evidence, Input, Notice, Trouble, Verdict
 from logdoctor.startup import Said, Startup, startup
 from logdoctor.version import __version__
@@ -44,8 +44,9 @@ def report(
     verdicts: Sequence[Verdict],
     troubles: Sequence[Trouble],
     knowledge: Knowledge,
+    strangers: Sequence[str] = (),
 ) -> Plain:
-    """Build the report of one run."""
+    """Build the report of one run. `strangers` are the inputs in which no engine spoke."""
     findings = [_finding(v) for v in verdicts if v.outcome == "fires"]
     findings += [_cause_finding(boot) for boot in boots if boot.cause is not None]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -80,16 +81,20 @@ def report(
         ],
         "clear": _clear(verdicts),
         "troubles": [{"input": safe(t.source), "line": t.line, "what": safe(t.what)} for t in troubles],
+        **({"strangers": [safe(name) for name in strangers]} if strangers else {}),
     }
-    # A key that was given as an argument may stand elsewhere, too, where nothing beside it says that it is one.
+    # A key that stands beside its name once may stand elsewhere, too, where nothing beside it says that it is one.
     hidden: Plain = without(plain, secrets(boots))
     return hidden
 
 
 def secrets(boots: Sequence[Boot]) -> frozenset[str]:
-    """The secrets that the servers' own settings hold."""
+    """The secrets that the servers' own settings hold, and those that a cited line gives away by a name."""
     flags = (fact.fields for boot in boots for fact in boot.facts if fact.kind == "flag")
-    return secrets_in((str(fields["name"]), fields.get("value")) for fields in flags)
+    lines = {fact.evidence.text for boot in boots for fact in boot.facts}
+    lines |= {notice.evidence.text for boot in boots for notice in boot.notices}
+    lines |= {boot.cause.evidence.text for boot in boots if boot.cause is not None}
+    return secrets_in((str(fields["name"]), fields.get("value")) for fields in flags) | secrets_of(lines)
 
 
 def _clear(verdicts: Sequence[Verdict]) -> list[Plain]:

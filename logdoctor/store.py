@@ -14,7 +14,7 @@ from typing import Any
 from logdoctor import knowledge as nouns
 from logdoctor import rule as rule_nouns
 from logdoctor.expression import Expression
-from logdoctor.knowledge import ENGINES, VOCABULARY, Kind, Knowledge
+from logdoctor.knowledge import VOCABULARY, Kind, Knowledge, own_roots, places
 from logdoctor.regexes import cache_folder, owned, replace_file
 from logdoctor.rule import Rule, load_rules
 from logdoctor.rule import folder as rule_folder
@@ -31,13 +31,13 @@ Row = list[Any]
 
 @cache
 def load() -> tuple[Knowledge, tuple[Rule, ...]]:
-    """Give the knowledge and the rules that come with logdoctor, without samples and tests.
+    """Give the knowledge and the rules that come with logdoctor, and the user's own engines, without samples and tests.
 
     Raises KnowledgeError where a file is wrong.
     """
     key = _key()
     folder = cache_folder()
-    path = folder / "knowledge.json" if folder is not None else None
+    path = folder / _file() if folder is not None else None
     if path is not None and owned(path):
         found = _cached(path, key)
         if found is not None:
@@ -50,6 +50,12 @@ def load() -> tuple[Knowledge, tuple[Rule, ...]]:
     return knowledge, rules
 
 
+def _file() -> str:
+    """The cache's name: one for each choice of folders, so that two choices do not push each other out."""
+    own = "\n".join(str(root.absolute()) for root in own_roots())
+    return f"knowledge{'-' + hashlib.blake2b(own.encode(), digest_size=4).hexdigest() if own else ''}.json"
+
+
 def _key() -> str:
     """A digest of everything that the cache is made of."""
     digest = hashlib.blake2b(__version__.encode(), digest_size=16)
@@ -57,7 +63,7 @@ def _key() -> str:
     for path in [
         VOCABULARY,
         *(here / name for name in _CODE),
-        *sorted(_files(ENGINES)),
+        *(path for place in places() for path in sorted(_files(place))),
         *sorted(_files(rule_folder())),
     ]:
         digest.update(str(path).encode())

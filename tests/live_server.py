@@ -49,8 +49,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, routes: Mapping[tuple[str, str], Route]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, routes: Mapping[tuple[str, str], Route], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.routes = dict(routes)
         self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
         self.before: Callable[[Any, str], bool] | None = None
@@ -236,8 +236,8 @@ _OTHER_TIMES = ("-before", "-after-", "-interrupted", "-first")
 class Replay(Server):
     """Gives the answers that were recorded of a real server; see fixtures/record_live.py."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__({("*", "*"): self._answer})
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        super().__init__({("*", "*"): self._answer}, port)
         self.answers: dict[tuple[str, str, str, str], list[bytes]] = {}
         for path in sorted(folder.glob("*.http")):
             if path.name.startswith(("chat", "completion")) and any(one in path.name for one in _OTHER_TIMES):

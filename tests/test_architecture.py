@@ -16,7 +16,7 @@ LAYERS = (
     ("model", "mask", "expression"),
     ("knowledge", "size"),
     ("read",),
-    ("outcome", "boots", "startup", "rule", "inputs"),
+    ("outcome", "boots", "startup", "rule", "inputs", "workers"),
     ("wish",),
     ("recount",),
     ("cause", "judge", "derive", "store"),
@@ -26,6 +26,7 @@ LAYERS = (
     ("metrics",),
     ("api",),
     ("cli",),
+    ("docs",),
     ("__main__", "__init__"),
 )
 """Rooms from the bottom up; each imports only what stands below it, or itself."""
@@ -33,8 +34,8 @@ LAYERS = (
 ONLY_IN = {
     "requests": {"probe"},
     "prometheus_client": {"probe", "render", "metrics"},
-    "typer": {"cli", "commands"},
-    "rich": {"render", "probe", "cli", "commands", "watch"},
+    "typer": {"cli"},
+    "rich": {"render", "probe", "cli", "watch"},
     "hyperscan": {"read"},
 }
 

@@ -55,8 +55,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A bundle of a log that is full of secrets."""
     folder = tmp_path_factory.mktemp("bundle")
     args = "non-default args: {'api_key': ['PLANTED-token-1'], "
-    log = warned(PLANTED, "asked with PLANTED-token-1").replace("non-default args: {", args, 1)
-    (folder / "server.log").write_text("\n".join(PLANTED) + "\n" + log + "\n".join(PLANTED) + "\n")
+    log = warned([*PLANTED, "gone: PLANTED9x8y7"], "asked with PLANTED-token-1 and PLANTED9x8y7")
+    log = log.replace("non-default args: {", args, 1)
+    noise = [*PLANTED, "VLLM_HUB_TOKEN=PLANTED9x8y7"]
+    (folder / "server.log").write_text("\n".join(noise) + "\n" + log + "\n".join(noise) + "\n")
     (folder / "second.log.gz").write_bytes(gzip.compress(BROKEN.encode()))
     (folder / "logdoctor.toml").write_text(SETTINGS)
     done = run(

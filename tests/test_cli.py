@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import start
 from test_properties import BROKEN
+
+from logdoctor.cli import commands, surface
+from logdoctor.cli.app import COMMANDS
 
 pytestmark = pytest.mark.flaky(reruns=2)  # real processes and clocks, on machines that others keep busy
 
@@ -144,6 +148,54 @@ def test_mistyped_names_get_a_suggestion(log: Path) -> None:
     assert b"kv_cache" in run("facts", str(log), "--kind", "kv").stderr
 
 
+def test_mistakes_are_said_plainly(log: Path, tmp_path: Path) -> None:
+    """A wrong engine, a kind of another engine, a missing file or argument: one line that says what to write instead."""
+
+    def said(*arguments: str) -> str:
+        done = run(*arguments)
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+        return done.stderr.decode()
+
+    assert "did you mean 'kv_cache'?" in said("facts", str(log), "--kind", "kvcache")
+    assert "did you mean 'vllm'?" in said("explain", "port-in-use", "--engine", "vlm")
+    assert "leave out --engine" in said("explain", "ambiguous-cli-argument", "--engine", "tgi")
+    assert "check --help" in said("check")
+    assert "--format" in said("check", "--formt", "json", str(log))
+    assert said("check", str(log), "--config", str(tmp_path / "no.toml")).endswith(
+        "no.toml: No such file or directory\n"
+    )
+
+
+def test_the_same_flag_is_the_same_everywhere() -> None:
+    """An option has the same short form, and flags the same help, in every command; reports can be silenced and plain."""
+    every = {command.name: {o.names[-1]: o for o in command.options} for command in surface.commands()}
+    for name in {name for options in every.values() for name in options}:
+        forms = {options[name].names for options in every.values() if name in options}
+        assert len(forms) == 1, name
+    for name in ("--no-color", "--config", "--rules", "--fail-on", "--key-env", "--key-file", "--select", "--ignore"):
+        assert len({options[name].help for options in every.values() if name in options}) == 1, name
+    for command in ("check", "probe", "watch", "run"):
+        assert {"--quiet", "--no-color", "--verbose", "--rules"} <= set(every[command]), command
+    for command in ("bundle", "metrics", "lint"):
+        assert "--quiet" in every[command]
+
+
+def test_quiet_prints_nothing(log: Path, tmp_path: Path) -> None:
+    """--quiet leaves the exit status, and of `run` the command's own output."""
+    for arguments in (["check"], ["watch"], ["bundle", "-o", str(tmp_path / "x.zip")]):
+        done = run(*arguments, "--quiet", str(log))
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), arguments
+    done = run("run", "--quiet", "--", "cat", str(log))
+    assert (done.returncode, done.stdout, done.stderr) == (0, log.read_bytes(), b"")
+
+
+def test_rules_can_be_pasted_into_a_page() -> None:
+    """`rules --format markdown` is a table."""
+    lines = run("rules", "--format", "markdown").stdout.decode().splitlines()
+    assert lines[1] == "|---|---|---|"
+    assert all(line.startswith("| ") and line.endswith(" |") for line in lines if "---" not in line)
+
+
 def test_facts_prints_every_fact_with_its_line(log: Path) -> None:
     """`facts` shows line, kind, process, fields and the pattern that read it."""
     out = run("facts", str(log), "--kind", "kv_cache").stdout.decode()
@@ -159,6 +211,31 @@ def test_every_command_shows_an_example() -> None:
     assert {"check", "facts", "lint"} <= set(commands)
     for command in commands:
         assert "Example: logdoctor" in run(command, "--help").stdout.decode(), command
+
+
+def test_commands_are_imported_only_when_called() -> None:
+    """The help of the whole program imports no command, and a command imports no other."""
+    code = (
+        "import sys; from logdoctor.cli import run; run(sys.argv[1:]); "
+        "print(*(name for name in sys.modules if name.startswith('logdoctor.cli.commands.')), file=sys.stderr)"
+    )
+
+    def imported(*arguments: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=60)
+        assert done.stdout
+        return done.stderr.decode().split()
+
+    assert imported("--help") == []
+    assert imported("lint", "--help") == ["logdoctor.cli.commands.lint"]
+
+
+def test_each_command_is_listed_with_the_first_line_of_its_help() -> None:
+    """What the help of the program says about a command is what the command says about itself."""
+    folder = Path(commands.__file__).parent
+    assert set(COMMANDS) == {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    for name, line in COMMANDS.items():
+        info = importlib.import_module(f"logdoctor.cli.commands.{name}").app.registered_commands[0]
+        assert (info.name, info.callback.__doc__.splitlines()[0]) == (name, line)
 
 
 def test_last_looks_at_the_newest_boot_only(tmp_path: Path) -> None:

@@ -70,9 +70,7 @@ def test_every_name_is_in_sight_in_its_release(engine: str, version: str) -> Non
 
 
 @needs_promtool
-@pytest.mark.parametrize(
-    ("engine", "version"), [(engine, versions[at]) for engine, versions in RELEASES.items() for at in (0, -1)]
-)
+@pytest.mark.parametrize(("engine", "version"), EVERY)
 def test_prometheus_takes_every_rule(engine: str, version: str, tmp_path: Path) -> None:
     """`promtool check rules` accepts the alert rules, and each panel's expression as a rule."""
     path = tmp_path / "alerts.yml"

@@ -31,7 +31,7 @@ from test_properties import BROKEN
 
 import logdoctor
 from logdoctor.api import probe
-from logdoctor.cli import Format
+from logdoctor.cli.options import Format
 from logdoctor.knowledge import load as load_all
 from logdoctor.mask import safe
 from logdoctor.render import formats, lnav, nagios
@@ -164,7 +164,7 @@ def test_no_secret_is_in_any_form(group: int, reported: Callable[..., dict[str, 
     )
     plain = reported(log)
     assert plain["boots"][0]["cause"]
-    assert len(plain["boots"][0]["warnings"]["unknown"]) >= 10
+    assert len(plain["boots"][0]["warnings"]["unknown"]) >= min(10, len(lines))
     for name in FORMATS:
         text = render(name, plain)
         assert "PLANTED" not in text, name
@@ -306,6 +306,46 @@ def test_tap_is_read_by_a_tap_reader(plain: dict[str, Any]) -> None:
     for block in re.findall(r"^  ---\n(.*?)^  \.\.\.$", render("tap", plain), re.MULTILINE | re.DOTALL):
         read = yaml.safe_load(block)
         assert isinstance(read["message"], str)
+
+
+@pytest.mark.skipif(shutil.which("prove") is None, reason="prove is not here")
+def test_prove_understands_every_line(plain: dict[str, Any], tmp_path: Path) -> None:
+    """Perl's harness, the strictest reader there is, has no parse error and counts as we do."""
+    (tmp_path / "x.tap").write_text(render("tap", plain))
+    done = subprocess.run(["prove", "--exec", "cat", "x.tap"], capture_output=True, cwd=tmp_path, timeout=60)
+    said = (done.stdout + done.stderr).decode()
+    assert "Parse errors" not in said
+    assert f"Tests={render('tap', plain).split(chr(10))[1][3:]}," in said
+    assert (done.returncode == 0) == ("\nnot ok" not in render("tap", plain))
+
+
+def test_nagios_tells_of_the_newest_start_only(reports: dict[str, dict[str, Any]]) -> None:
+    """What earlier starts died of is neither in its lines nor in its counts."""
+    plain = {**reports["several"], "fail_on": "error"}
+    plain["findings"] = [f for f in plain["findings"] if f["rule"] != "version-differs-from-expected"]
+    text = render("nagios", plain)
+    assert text.startswith("LOGDOCTOR OK")
+    assert "'errors'=0" in text
+    assert "KV cache" not in text
+
+
+def test_nagios_gets_no_more_than_it_takes(reports: dict[str, dict[str, Any]]) -> None:
+    """Of many logs come counts and as many lines as have room."""
+    plain = many(reports["failed"], 300)
+    text = render("nagios", plain)
+    assert "300 logs in logs: 300 failed" in text.split("\n")[0]
+    assert len(text) < 4096
+    assert "more lines: logdoctor check shows them" in text
+
+
+def many(report: dict[str, Any], count: int) -> dict[str, Any]:
+    """The same log many times, each in a file of its own."""
+    names = [f"logs/{number:03d}.log" for number in range(count)]
+    plain = {**report, "boots": [], "findings": []}
+    for name in names:
+        plain["boots"] += [{**boot, "input": name, "replica": name} for boot in report["boots"]]
+        plain["findings"] += [{**finding, "input": name, "replica": name} for finding in report["findings"]]
+    return plain
 
 
 def test_nagios_gets_a_line_it_can_read(plain: dict[str, Any]) -> None:

@@ -8,8 +8,22 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import FIXTURES
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from logdoctor.mask import HIDDEN, masked, masked_lines, safe, secret, secrets_in, visible, withheld, without
+from logdoctor.mask import (
+    HIDDEN,
+    _opaque,
+    masked,
+    masked_lines,
+    safe,
+    secret,
+    secrets_in,
+    secrets_of,
+    visible,
+    withheld,
+    without,
+)
 
 # Each holds the word PLANTED (or is a shape of its own, below) where a secret would stand, and `keep` where none does.
 NAMED = [
@@ -64,6 +78,46 @@ NAMED = [
     "java -Djavax.net.ssl.keyStorePassword=PLANTED1 keep",
     "private_key: -----BEGIN RSA PRIVATE KEY-----\nPLANTED1\nPLANTED2\n-----END RSA PRIVATE KEY-----",
     "{'token': 'PLANTED0123456789abcdef', 'model': 'keep'}",
+    "--api-key PLANTED1 PLANTED2 --model keep",
+    '["--api-key", "PLANTED1", "PLANTED2", "--model", "keep"]',
+    "huggingface-cli login --token PLANTED1 keep",
+    "docker login -u keep -p PLANTED1 registry.example",
+    "sshpass -p PLANTED1 ssh keep",
+    "kubectl create secret generic keep --from-literal=hub=PLANTED1",
+    "wandb: login with key 0123PLANTED0123456789012345678901234567".replace("PLANTED", "abcdef0"),
+    "machine git.example login keep password PLANTED1",
+    "aws configure set aws_secret_access_key PLANTED1 keep",
+    "ENV HF_TOKEN PLANTED1 keep",
+    "VLLM_API_KEY -> PLANTED1 keep",
+    'os.environ["HF_TOKEN"] = "PLANTED1" keep',
+    "env[HF_TOKEN]=PLANTED1 keep",
+    'setenv("HF_TOKEN", "PLANTED1") keep',
+    "| HF_TOKEN | PLANTED1 | keep |",
+    "api_key: str = 'PLANTED1' keep",
+    "api_key: Optional[str] = 'PLANTED1' keep",
+    "TOKEN=PLANTED1 MODEL=keep",
+    "user=keep pass=PLANTED1",
+    '{"user": "keep", "pass": "PLANTED1"}',
+    "<password>PLANTED1</password><model>keep</model>",
+    "{&quot;api_key&quot;:&quot;PLANTED1&quot;,&quot;model&quot;:&quot;keep&quot;}",
+    "GET /x?next=%2F%3Fapi_key%3DPLANTED1 HTTP/1.1 keep",
+    '{"auths": {"keep.example": {"auth": "UExBTlRFRDE6UExBTlRFRA=="}}}',
+    '{"kind": "Secret", "data": {"hub": "UExBTlRFRDE="}, "name": "keep"}',
+    "https://discord.com/api/webhooks/123456789012345678/PLANTED_1-x keep",
+    "https://keep.example/webhook/PLANTED1@x/IncomingWebhook/PLANTED2/y",
+    "passwd hunter2PLANTED keep",
+    "the password is PLANTED, keep",
+    "the password was: hunter2PLANTED keep",
+    "with password 'PLANTED' keep",
+    "Password for user keep: hunter2PLANTED",
+    "using token abcPLANTED123 keep",
+    "Invalid token 'PLANTEDabc1' keep",
+    "got token PLANTED4f5a6 from keep",
+    "API key is PLANTED1 keep",
+    "Setting api_key to PLANTED1 keep",
+    "Incorrect API key provided: PLANTED1. keep",
+    "api_key 'PLANTED1' keep",
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\nPLANTED1\n-----END PGP PRIVATE KEY BLOCK----- keep",
 ]  # fmt: skip
 _RANDOM = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 SHAPES = [
@@ -96,6 +150,20 @@ HARMLESS = [
     "ssh://git@git.example/acme/repo.git",
     "secret_santa_model at /models/secrets-of-the-deep",
     "Using default key value store, keys: 12",
+    "revision=0a1b2c3d4e5f60718293a4b5c6d7e8f901234567, commit 8da31e3, sha256:0123456789abcdef0123456789abcdef",
+    "Compile cache key: 0123456789abcdef0123, x-request-id: 0123456789abcdef, trace_id=0123456789abcdef",
+    "Loaded 13,824 tokens; token ids 151645, next token 151645 of 40960, draft token 4; token budget set to 8192tok",
+    "Time per output token 12.5ms, p99 token 128.75ms/tok, each token uses 131072B",
+    "special token '<|im_end|>', invalid token id 128009, using token merging, speculative token method eagle3",
+    "Using key model.layers.0.self_attn.q_proj; Missing key model.layers.12.mlp.gate_up_proj.weight; unknown key rope_theta2",
+    "key: model.layers.0.self_attn.q_proj.weight, 'key': 'v1_fa_blackwell_default'",
+    "Access token required for meta-llama/Llama-3.1-8B-Instruct; hf_token for meta-llama/Llama-3.1-8B is not set",
+    "API key is required; api_key is None; the password is incorrect; your password is too short; --api-key is set",
+    "set --api-key to protect it; use --token or HF_TOKEN to log in; --admin-api-key from 0.5.8 on",
+    "pass=3, fail=0, PWD=/workspace/vllm pwd=/srv/work; 2 passed in 3.4s; webhooks disabled",
+    '{"token": " world", "logprob": -0.123}, num_tokens: 512',
+    "authentication method: sha256, kv cache dtype fp8_e4m3, key dtype float16, author: John",
+    "--ssl-keyfile /etc/key.pem, --tokenizer-mode auto, the secret Qwen3-8B model, data: [DONE]",
 ]
 
 
@@ -125,6 +193,23 @@ def test_what_only_sounds_like_a_secret_stays(line: str) -> None:
     assert safe(line) == line
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from([line for line in NAMED if "PLANTED" in line and "\n" not in line]),
+    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_+=-]{10,40}[A-Za-z0-9]", fullmatch=True),
+)
+def test_whatever_the_secret_is_it_is_hidden(line: str, value: str) -> None:
+    """Beside its name any value is masked; in a sentence any that is neither words nor a number."""
+    assume(_opaque(value, 8))
+    assert value not in safe(re.sub(r"(?:hunter2|abc)?PLANTED\w*", value, line, count=1))
+
+
+def test_a_secret_that_one_line_names_is_hidden_in_all() -> None:
+    """What stands beside its name once is found again where nothing says what it is; words are not taken for it."""
+    lines = ["HF_TOKEN=PLANTED7x9q model=keep", "password: production", "max_tokens=16 tokenizer=Qwen3-8B"]
+    assert secrets_of(lines) == {"PLANTED7x9q"}
+
+
 def test_masking_twice_changes_nothing() -> None:
     """A masked line is masked for good."""
     for line in [*NAMED, *SHAPES, *HARMLESS]:
@@ -143,6 +228,14 @@ BLOCKS = {
     "a block of YAML": ("api_key: |", "  PLANTED1", "model: keep"),
     "an environment of Kubernetes": ("- name: HF_TOKEN", "  value: PLANTED1", "- name: MODEL", "  value: keep"),
     "a command on several lines": ("vllm serve keep --api-key \\", "  PLANTED1 \\", "  --port 8000"),
+    "a secret of Kubernetes": ("data:", "  hub: UExBTlRFRA==", "  plain: keep it", "kind: Secret"),
+    "a secret of Kubernetes, as text": ("stringData:", "  hub: PLANTED", "  other: |", "    PLANTED two", "kind: keep"),
+    "a key block": (
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+        "PLANTED",
+        "-----END PGP PRIVATE KEY BLOCK-----",
+        "keep",
+    ),
     "a private key": ("-----BEGIN PRIVATE KEY-----", "PLANTED1", "PLANTED2", "-----END PRIVATE KEY-----", "keep"),
 }
 
@@ -154,6 +247,7 @@ def test_a_secret_below_its_name_is_hidden(name: str) -> None:
     shown = list(masked_lines(lines))
     assert len(shown) == len(lines)
     assert "PLANTED" not in "\n".join(shown)
+    assert "UExB" not in "\n".join(shown)
     assert "\n".join(shown).count("keep") == "\n".join(lines).count("keep")
 
 

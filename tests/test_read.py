@@ -17,7 +17,7 @@ from logdoctor.check import Reading, read_text
 from logdoctor.check import read as read_files
 from logdoctor.knowledge import Knowledge
 from logdoctor.model import Boot
-from logdoctor.read.blocks import cut
+from logdoctor.read.blocks import cut, newlines
 from logdoctor.read.reader import Index, Reader
 from logdoctor.read.values import read_values
 from logdoctor.startup import startup
@@ -174,9 +174,8 @@ def test_an_endless_line_is_cut_and_costs_no_more_than_its_bytes() -> None:
     chunks = [b"x" * (1 << 20)] * 40 + [b"tail\nnext\n"]
     blocks = list(cut(iter(chunks)))
     assert sum(len(b.data) for b in blocks) < 3 << 20
-    last = blocks[-1]
-    assert last.data.endswith(b"next\n")
-    assert last.first + last.data.count(b"\n") - 1 == 2
+    assert blocks[-1].data.endswith(b"x\nnext\n")
+    assert sum(newlines(b.data, 0, len(b.data)) for b in blocks) == 2
 
 
 def test_two_services_in_one_stream_are_two_replicas(read: Read) -> None:
@@ -219,3 +218,12 @@ def test_an_empty_log_and_a_foreign_one_have_no_boots(index: Index) -> None:
     assert read_text("", index).boots == []
     assert any("empty" in t.what for t in read_text("", index).troubles)
     assert read_text("hello\nINFO:     Application startup complete.\nworld\n", index).boots == []
+
+
+def test_a_log_that_is_newest_first_is_not_read_as_if_it_ran_on(read: Read) -> None:
+    """What a log store exports from the newest line down is refused with the command that turns it round."""
+    text = "\n".join(start(second=n) for n in range(0, 50, 5))
+    reading = read("\n".join(reversed(text.splitlines())))
+    assert not reading.boots
+    (trouble,) = reading.troubles
+    assert "tac FILE | logdoctor check -" in trouble.what

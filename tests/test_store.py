@@ -22,8 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     engines = tmp_path / "engines"
     shutil.copytree(knowledge.ENGINES, engines)
     monkeypatch.setenv("LOGDOCTOR_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "ENGINES", engines)
-    monkeypatch.setattr(store.nouns, "load", lambda: knowledge.inspect(engines)[0])
+    monkeypatch.setattr(knowledge, "ENGINES", engines)
     store.load.cache_clear()
     yield engines
     store.load.cache_clear()

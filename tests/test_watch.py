@@ -44,6 +44,7 @@ class Pieces:
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.label = "log"
+        self.troubles = ()
         self.partial = b""
         self._pieces = list(pieces)
         self._pause = True
@@ -278,6 +279,115 @@ def test_two_copies_between_two_looks_lose_no_line(index: Index, log: Path) -> N
     assert lines_of(index, log, rotate_twice, append(log, line(5))) == expected(1, 2, 3, 4, 5)
 
 
+ROTATIONS = ("numbered", "numbered, packed", "dated", "dated, packed", "copied", "copied, packed", "other folder")
+
+
+class Rotated:
+    """A log that is rotated as logrotate does it; all files are of one moment, as fast rotations make them."""
+
+    def __init__(self, path: Path, how: str, kept: int = 1000) -> None:
+        self.path, self.how, self.kept = path, how, kept
+        self.folder = path.parent / "old" if how == "other folder" else path.parent
+        self.folder.mkdir(exist_ok=True)
+        self.count = 0
+        self.written: list[int] = []
+        self.number = 0
+
+    def write(self, lines: int) -> None:
+        for _ in range(lines):
+            self.number += 1
+            self.written.append(self.number)
+            append(self.path, line(self.number))()
+        self._of_one_moment(self.path)
+
+    def rotate(self) -> None:
+        self.count += 1
+        if self.how.startswith(("numbered", "copied", "other")):
+            for number in range(self.count, 0, -1):
+                for end in ("", ".gz"):
+                    old = self.folder / f"{self.path.name}.{number}{end}"
+                    if old.exists():
+                        old.rename(self.folder / f"{self.path.name}.{number + 1}{end}")
+            new = self.folder / f"{self.path.name}.1"
+        else:
+            new = self.folder / f"{self.path.name}-20260801-{1785500000 + self.count}"
+        if self.how.startswith("copied"):
+            new.write_bytes(self.path.read_bytes())
+            os.truncate(self.path, 0)
+        else:
+            self.path.rename(new)
+            self.path.touch()
+        if self.how.endswith("packed"):
+            import gzip
+
+            packed = new.with_name(new.name + ".gz")
+            packed.write_bytes(gzip.compress(new.read_bytes()))
+            new.unlink()
+            new = packed
+        self._of_one_moment(new)
+        for end in ("", ".gz"):
+            (self.folder / f"{self.path.name}.{self.kept + 1}{end}").unlink(missing_ok=True)
+
+    @staticmethod
+    def _of_one_moment(path: Path) -> None:
+        os.utime(path, ns=(1_785_500_000_000_000_000,) * 2)
+
+
+@pytest.mark.parametrize("how", ROTATIONS)
+def test_many_rotations_between_two_looks_lose_no_line(index: Index, tmp_path: Path, how: str) -> None:
+    """However often and however a log is rotated between two looks, each line is read once, in its order."""
+    for seed in range(12):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        log, chance = Rotated(folder / "server.log", how), random.Random(seed)
+        for _ in range(chance.randint(0, 3)):  # what lies there from before is no news
+            append(log.path, "INFO of last week\n")()
+            log.rotate()
+        log.write(1)
+
+        def between(log: Rotated = log, chance: random.Random = chance) -> None:
+            for _ in range(chance.randint(0, 4)):
+                log.write(chance.randint(0, 3))
+                log.rotate()
+            log.write(chance.randint(0 if "copied" not in log.how else 1, 3))
+
+        looks = [*[between] * 6, lambda log=log: log.write(1), lambda: None]
+        source = Tail(str(log.path))
+        session = Session(index, source, steps(*[a for look in looks for a in (look, lambda: None)]), QUICK)
+        session.run()
+        said = [n.text for life in session._boots.lives for n in life.notices for _ in range(n.count)]
+        assert said == expected(*log.written), f"seed {seed}"
+        assert list(source.troubles) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("how", ["numbered", "copied"])
+def test_lines_that_nobody_can_read_any_more_are_said_to_be_missing(index: Index, tmp_path: Path, how: str) -> None:
+    """Where parts were deleted before they were looked at, the report says that lines may be missing."""
+    log = Rotated(tmp_path / "server.log", how, kept=2)
+    log.write(1)
+
+    def often() -> None:
+        for _ in range(5):
+            log.write(2)
+            log.rotate()
+        log.write(2)
+
+    source = Tail(str(log.path))
+    session = Session(index, source, steps(often, *[lambda: None] * 6), longest_pause=QUICK)
+    session.run()
+    said = [n.text for life in session._boots.lives for n in life.notices for _ in range(n.count)]
+    assert said == expected(1, *([2, 3] if how == "numbered" else []), *range(8, 14))
+    assert [t.what for t in session.troubles if "lines may be missing" in t.what]
+
+
+def test_an_emptied_log_without_a_copy_may_lack_lines(index: Index, log: Path) -> None:
+    """A log that is emptied is read on from its beginning, and the report says that its last lines may be missing."""
+    source = Tail(str(log))
+    session = Session(index, source, steps(lambda: log.write_text(line(2)), *[lambda: None] * 4), longest_pause=QUICK)
+    session.run()
+    assert [t.what for t in session.troubles] == ["was emptied, and no copy of it is there: lines may be missing"]
+
+
 def test_a_packed_copy_is_read_too(index: Index, log: Path) -> None:
     """The copy may have been compressed at once."""
     import gzip
@@ -416,7 +526,7 @@ def test_time_that_is_over_is_exit_1(tmp_path: Path) -> None:
     """--timeout: what is known so far, exit 1."""
     path = tmp_path / "server.log"
     path.write_text("".join(start().splitlines(keepends=True)[:9]))
-    done = watch(str(path), "--timeout", "0.5", "-q")
+    done = watch(str(path), "--timeout", "0.5")
     assert done.returncode == 1
     assert done.stdout.startswith(b"INCOMPLETE")
     assert b"not ready after 0.5" in done.stderr

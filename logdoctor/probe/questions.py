@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from logdoctor.knowledge import COMMON, ENGINES, KnowledgeError, Table
+from logdoctor.knowledge import COMMON, KnowledgeError, Table, places, taken
 from logdoctor.startup import covers
 
+FILE = "probes.toml"
 ASKS = ("health", "version", "models", "metrics", "openapi", "paused", "asleep", "tokenize")
 PROMPTS = ("messages", "prompt", "input")
 METRICS = (
@@ -131,22 +132,35 @@ class Questions:
         return self.guards[0] if self.guards else None
 
 
-@lru_cache(maxsize=4)
-def load_questions(folder: Path = ENGINES) -> Mapping[str, Questions]:
+def load_questions(folder: Path | None = None) -> Mapping[str, Questions]:
     """Read every engine's probes.toml. Raises KnowledgeError with every error that was found."""
-    found, errors = inspect_questions(folder)
+    return _read(tuple(places(folder)))
+
+
+@lru_cache(maxsize=4)
+def _read(engines: tuple[Path, ...]) -> Mapping[str, Questions]:
+    found, errors = _inspect(engines)
     if errors:
         raise KnowledgeError(errors)
     return found
 
 
-def inspect_questions(folder: Path = ENGINES) -> tuple[Mapping[str, Questions], list[str]]:
+def inspect_questions(folder: Path | None = None) -> tuple[Mapping[str, Questions], list[str]]:
     """Read every engine's probes.toml as far as it can be read, and give the errors beside."""
+    return _inspect(places(folder))
+
+
+def _inspect(engines: Iterable[Path]) -> tuple[Mapping[str, Questions], list[str]]:
     errors: list[str] = []
     found: dict[str, Questions] = {}
-    for path in sorted(folder.glob("*/probes.toml")):
+    for path in (place / FILE for place in sorted(engines, key=lambda p: p.name)):
+        if not path.is_file():
+            continue
         engine = path.parent.name
-        file = path.relative_to(folder).as_posix()
+        file = f"{engine}/{FILE}"
+        if engine in found:
+            errors.append(f"{path}: {taken(engine)}")
+            continue
         try:
             data = tomllib.loads(path.read_text("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
@@ -154,7 +168,7 @@ def inspect_questions(folder: Path = ENGINES) -> tuple[Mapping[str, Questions], 
             continue
         found[engine] = _questions(engine, Table(file, data, errors))
     if COMMON not in found:
-        errors.append(f"{COMMON}/probes.toml is missing")
+        errors.append(f"{COMMON}/{FILE} is missing")
     return found, errors
 
 

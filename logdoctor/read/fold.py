@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from logdoctor.knowledge import Kind, Pattern
@@ -14,10 +16,12 @@ from logdoctor.read.extract import scale, typed
 
 FEW = 64
 """Lines of one pattern in a block that become a fact each; more are put together."""
-BEHIND = 64
-"""Bytes behind a periodic line's literal that its regex may need."""
-BUCKETS = 6
-"""Facts that many lines of one pattern in a block become."""
+FINEST = 48
+"""Facts that many lines of one pattern become in a log's first block, often its only one: a picture needs them."""
+FINE = 6
+"""The same for its next blocks, while a log is short."""
+COARSE = 2
+"""The same for the blocks of a long log, which has hundreds of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +44,101 @@ class _Periodic:
     whole: re.Pattern[bytes]
     keys: tuple[str, ...]
     common: bytes
-    uncommon: re.Pattern[bytes] | None
+    ordinary: re.Pattern[bytes]
+    columns: tuple[_Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A number of a periodic line: its group in the regex, and how many lines' numbers become one."""
+
+    name: str
+    group: int
+    over: str
+    whole: bool
+    lowest: str
+    scale: str
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Where periodic lines are searched: a whole block where they are many, else only their lines."""
+
+    text: bytes
+    begin: int
+    end: int
+    starts: Sequence[int] = ()
+    origins: Sequence[int] = ()
+
+    def origin(self, offset: int) -> int:
+        """Where in the block an offset of the text is."""
+        if not self.starts:
+            return offset
+        at = bisect_right(self.starts, offset) - 1
+        return self.origins[at] + offset - self.starts[at]
 
 
 class Fold:
     """Folds the periodic lines of a block into few facts."""
 
     def __init__(self, patterns: Sequence[Pattern], kinds: Mapping[str, Kind]) -> None:
-        self._patterns = patterns
+        self.patterns = patterns
         self._kinds = kinds
 
     @cached_property
     def _periodic(self) -> list[_Periodic]:
-        return [_compile(pattern, self._kinds[pattern.fact]) for pattern in self._patterns]
+        return [_compile(pattern, self._kinds[pattern.fact]) for pattern in self.patterns]
 
     def facts(
-        self, data: bytes, begin: int, end: int, seen: Container[int], known: Container[tuple[str, bytes]]
+        self,
+        data: bytes,
+        begin: int,
+        end: int,
+        seen: Mapping[int, Sequence[int] | None],
+        known: Container[tuple[str, bytes]],
+        groups: int = FINE,
     ) -> list[Folded]:
         """Give the facts of the periodic lines between two offsets, by offset.
 
-        `seen` holds the indices of the patterns whose literals are in the data; keys that are in `known` need no
-        evidence any more, their offset is -1.
+        `seen` holds the indices of the patterns whose literals are in the data, with their places, or None where they
+        are many; of a pattern with `common` the places of what is not as usual. Keys that are in `known` need no
+        evidence any more, their offset is -1. Numbers become at most as many facts as `groups` says.
         """
         found: list[Folded] = []
-        for index, one in enumerate(self._periodic):
-            if index in seen:
-                found += _counted(one, data, begin, end, known) if one.kind.by else _measured(one, data, begin, end)
+        for index, places in seen.items():
+            one = self._periodic[index]
+            if places is not None:
+                places = places[bisect_left(places, begin) : bisect_left(places, end)]
+            if one.common:
+                found += _mostly_common(one, data, begin, end, known, places or ())
+            elif places is None or places:
+                view = _View(data, begin, end) if places is None else _lines(data, begin, places)
+                found += _counted(one, view, known) if one.kind.by else _measured(one, view, groups)
         found.sort(key=lambda folded: folded.offset)
         return found
 
     def index_of(self, pattern: Pattern) -> int:
         """The index that stands for a pattern in `seen`."""
-        return self._patterns.index(pattern)
+        return self.patterns.index(pattern)
+
+
+def _lines(data: bytes, begin: int, places: Iterable[int]) -> _View:
+    """Cut out the lines on which the places lie."""
+    lines: list[bytes] = []
+    starts: list[int] = []
+    origins: list[int] = []
+    length = 0
+    stop = begin
+    for at in places:
+        if at < stop:
+            continue  # on the line before
+        start = data.rfind(b"\n", begin, at) + 1 or begin
+        stop = data.find(b"\n", at) + 1 or len(data)
+        starts.append(length)
+        origins.append(start)
+        lines.append(data[start:stop])
+        length += stop - start
+    return _View(b"".join(lines), 0, length, starts, origins)
 
 
 def _compile(pattern: Pattern, kind: Kind) -> _Periodic:
@@ -81,42 +148,59 @@ def _compile(pattern: Pattern, kind: Kind) -> _Periodic:
     fields = re.compile(text.encode(), re.MULTILINE)
     whole = re.compile(re.sub(rb"\(\?P<\w+>", b"(?:", text.encode()), re.MULTILINE)
     keys = tuple(name for name in kind.by if name in fields.groupindex)
+    columns = []
+    for name, group in fields.groupindex.items():
+        field = kind.fields.get(name)
+        if field is not None and field.type in ("int", "float"):
+            lowest = f"lowest_{name}" if f"lowest_{name}" in kind.fields else ""
+            scaled = pattern.scale.get(name, "")
+            columns.append(_Column(name, group - 1, field.over, field.type == "int", lowest, scaled))
     common = pattern.common.encode()
-    uncommon = None
-    if common:
-        gate = pattern.contains[0].encode()
-        uncommon = re.compile(re.escape(gate) + b"(?!" + re.escape(common[len(gate) :]) + b")")
-    return _Periodic(pattern, kind, fields, whole, keys, common, uncommon)
+    return _Periodic(pattern, kind, fields, whole, keys, common, re.compile(re.escape(common)), tuple(columns))
 
 
-def _counted(
-    one: _Periodic, data: bytes, begin: int, end: int, known: Container[tuple[str, bytes]]
+def _mostly_common(
+    one: _Periodic, data: bytes, begin: int, end: int, known: Container[tuple[str, bytes]], unusual: Sequence[int]
 ) -> Iterator[Folded]:
+    """Count lines that nearly all hold one text: these by a plain count, the others by what they say."""
+    ordinary = data.count(one.common, begin, end)
+    if ordinary <= FEW:
+        usual = (match.start() for match in one.ordinary.finditer(data, begin, end))
+        yield from _counted(one, _lines(data, begin, sorted([*usual, *unusual])), known)
+        return
+    if (one.pattern.name, one.common) in known:
+        yield Folded(one.pattern, -1, {"count": ordinary}, one.common)
+    else:
+        fields = {**one.pattern.constants, **one.pattern.common_gives, "count": ordinary}
+        yield Folded(one.pattern, data.find(one.common, begin, end), fields, one.common)
+    yield from _counted(one, _lines(data, begin, unusual), known)
+
+
+def _counted(one: _Periodic, view: _View, known: Container[tuple[str, bytes]]) -> Iterator[Folded]:
     """Count lines by the values of their keys."""
     name = one.pattern.name
     if not one.keys:
-        count = len(one.whole.findall(data, begin, end))
-        if count and (name, name.encode()) in known:
-            yield Folded(one.pattern, -1, {"count": count}, name.encode())
-        elif count and (first := one.whole.search(data, begin, end)) is not None:
-            yield Folded(one.pattern, first.start(), {**one.pattern.constants, "count": count}, name.encode())
-        return
-    if one.uncommon is not None and (ordinary := data.count(one.common, begin, end)) > FEW:
-        if (name, one.common) in known:
-            yield Folded(one.pattern, -1, {"count": ordinary}, one.common)
-        else:
-            fields = {**one.pattern.constants, **one.pattern.common_gives, "count": ordinary}
-            yield Folded(one.pattern, data.find(one.common, begin, end), fields, one.common)
-        texts = Counter(_uncommon(one, one.uncommon, data, begin, end))
-        yield from _by_text(one, texts, data, begin, end, known)
+        key = name.encode()
+        count = len(one.whole.findall(view.text, view.begin, view.end))
+        if count and (name, key) in known:
+            yield Folded(one.pattern, -1, {"count": count}, key)
+        elif count and (first := one.whole.search(view.text, view.begin, view.end)) is not None:
+            fields = {**one.pattern.constants, "count": count}
+            yield Folded(one.pattern, view.origin(first.start()), fields, key)
         return
     if set(one.keys) == set(one.fields.groupindex):
         # What a match says is its keys: equal texts are equal keys, and few.
-        yield from _by_text(one, Counter(one.whole.findall(data, begin, end)), data, begin, end, known)
+        for text, count in Counter(one.whole.findall(view.text, view.begin, view.end)).items():
+            if (name, text) in known:
+                yield Folded(one.pattern, -1, {"count": count}, text)
+            elif (match := one.fields.match(text)) is not None:
+                fields = _fields(one, {key: match[key] for key in one.keys})
+                at = view.origin(view.text.find(text, view.begin, view.end))
+                yield Folded(one.pattern, at, {**fields, "count": count}, text)
         return
     counts: dict[bytes, list[Any]] = {}
     picked = [one.fields.groupindex[key] for key in one.keys]
-    for match in one.fields.finditer(data, begin, end):
+    for match in one.fields.finditer(view.text, view.begin, view.end):
         text = b"\0".join(match.group(i) or b"" for i in picked)
         seen = counts.get(text)
         if seen is None:
@@ -128,82 +212,68 @@ def _counted(
             yield Folded(one.pattern, -1, {"count": count}, text)
         else:
             fields = _fields(one, {key: match[key] for key in one.keys})
-            yield Folded(one.pattern, match.start(), {**fields, "count": count}, text)
+            yield Folded(one.pattern, view.origin(match.start()), {**fields, "count": count}, text)
 
 
-def _uncommon(one: _Periodic, expression: re.Pattern[bytes], data: bytes, begin: int, end: int) -> list[bytes]:
-    """The texts of the lines that are not the ordinary ones."""
-    lines = []
-    for hit in expression.finditer(data, begin, end):
-        at = hit.end()
-        lines.append(data[data.rfind(b"\n", begin, at) + 1 : at + BEHIND].partition(b"\n")[0])
-    return one.whole.findall(b"\n".join(lines))
-
-
-def _by_text(
-    one: _Periodic, texts: Mapping[bytes, int], data: bytes, begin: int, end: int, known: Container[tuple[str, bytes]]
-) -> Iterator[Folded]:
-    for text, count in texts.items():
-        if (one.pattern.name, text) in known:
-            yield Folded(one.pattern, -1, {"count": count}, text)
-        elif (match := one.fields.match(text)) is not None:
-            fields = _fields(one, {key: match[key] for key in one.keys})
-            yield Folded(one.pattern, data.find(text, begin, end), {**fields, "count": count}, text)
-
-
-def _measured(one: _Periodic, data: bytes, begin: int, end: int) -> Iterator[Folded]:
+def _measured(one: _Periodic, view: _View, groups: int) -> Iterator[Folded]:
     """Read lines of numbers: each by itself where they are few, in some groups where they are many."""
-    rows = one.fields.findall(data, begin, end)
+    rows = one.fields.findall(view.text, view.begin, view.end)
     if len(rows) <= FEW:
-        for match in one.fields.finditer(data, begin, end):
-            yield Folded(one.pattern, match.start(), _fields(one, match.groupdict()))
+        for match in one.fields.finditer(view.text, view.begin, view.end):
+            yield Folded(one.pattern, view.origin(match.start()), _fields(one, match.groupdict()))
         return
-    size = -(-len(rows) // BUCKETS)
-    at = begin
+    size = -(-len(rows) // groups)
+    at = view.begin
     for first in range(0, len(rows), size):
-        found = one.fields.search(data, at, end)
+        found = one.fields.search(view.text, at, view.end)
         if found is not None:
             for speaker in _by_speaker(one, rows[first : first + size]):
-                yield Folded(one.pattern, found.start(), _together(one, speaker))
-        at = begin + (end - begin) * (first + size) // len(rows)  # about where the next group begins
+                yield Folded(one.pattern, view.origin(found.start()), _together(one, speaker))
+        at = view.begin + (view.end - view.begin) * (first + size) // len(rows)  # about where the next group begins
 
 
-def _by_speaker(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> list[list[tuple[bytes, ...]]]:
+def _by_speaker(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> list[Sequence[tuple[bytes, ...]]]:
     """Keep the lines of several engines apart."""
     if "engine" not in one.fields.groupindex:
-        return [list(rows)]
-    at = one.fields.groupindex["engine"] - 1
-    engines: dict[bytes, list[tuple[bytes, ...]]] = {}
-    for row in rows:
-        engines.setdefault(row[at], []).append(row)
-    return list(engines.values())
+        return [rows]
+    engine = itemgetter(one.fields.groupindex["engine"] - 1)
+    names = dict.fromkeys(map(engine, rows))
+    return [rows] if len(names) == 1 else [[row for row in rows if engine(row) == name] for name in names]
 
 
 def _together(one: _Periodic, rows: Sequence[tuple[bytes, ...]]) -> dict[str, Any]:
     """Put lines together as the vocabulary says."""
     fields: dict[str, Any] = dict(one.pattern.constants)
-    for name, column in zip(one.fields.groupindex, zip(*rows, strict=True), strict=True):
-        field = one.kind.fields.get(name)
-        if field is None or field.type not in ("int", "float"):
-            continue
-        if field.over == "max":
+    texts = list(zip(*rows, strict=True)) if one.fields.groups > 1 else [rows]
+    for column in one.columns:
+        said = texts[column.group]
+        if column.over == "max":
             # Distinct texts are few: only they are turned into numbers.
-            numbers = list(map(float, filter(None, set(column))))
-            value = max(numbers, default=None)
-            if numbers and (lowest := f"lowest_{name}") in one.kind.fields:
-                fields[lowest] = int(min(numbers)) if field.type == "int" else min(numbers)
+            numbers = list(map(float, filter(None, set(said))))
+            if not numbers:
+                continue
+            value = max(numbers)
+            if column.lowest:
+                fields[column.lowest] = _number(column, min(numbers))
+        elif column.over == "last":
+            last = next(filter(None, reversed(said)), None)
+            if last is None:
+                continue
+            value = float(last)
         else:
-            values = list(map(float, filter(None, column)))
-            total = sum(values)
-            value = None if not values else total if field.over == "sum" else total / len(values)
-            if values and field.over == "last":
-                value = values[-1]
-        if value is None:
-            continue
-        if name in one.pattern.scale:
-            value = scale(value, one.pattern.scale[name])
-        fields[name] = int(value) if field.type == "int" else round(value, 3)
+            many = len(said) - said.count(b"")
+            if not many:
+                continue
+            total = sum(map(float, filter(None, said)))
+            value = total if column.over == "sum" else total / many
+        fields[column.name] = _number(column, value)
     return {**fields, "count": len(rows)}
+
+
+def _number(column: _Column, value: float) -> float:
+    if column.scale:
+        value = scale(value, column.scale)
+    return int(value) if column.whole else round(value, 3)
 
 
 def _fields(one: _Periodic, captured: Mapping[str, bytes | None]) -> dict[str, Any]:

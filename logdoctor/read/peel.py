@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Envelope
@@ -13,6 +14,8 @@ from logdoctor.regexes import compiled
 
 _SAMPLE = 60
 """Lines of an input's head that show which ordinary prefixes it has."""
+_ALIKE = 4
+"""Lines in the same envelopes that are read to see whose they are."""
 _SHORTEST = 40
 """Characters of the shortest text that can hold another record behind its own."""
 _DEEPEST = 8
@@ -48,30 +51,40 @@ class Peeler:
         self.json = False
 
     def learn(self, texts: Sequence[str]) -> None:
-        """Look at the head of an input: which ordinary prefixes do most of its lines have?"""
+        """Look at the head of an input: which ordinary prefixes do six in ten of its lines have?"""
         full = [text for text in texts if text.strip()][:_SAMPLE]
-        rests = [self._rests(text) for text in full]
+        walks = [self._walk(text) for text in full]
         trusted = []
-        for envelope in self._ordinary:
-            pattern = compiled(envelope.regex)
-            fitting = sum(any(pattern.match(rest) for rest in one) for one in rests)
-            if len(full) >= 5 and fitting >= 0.6 * len(full):
+        for envelope in self._ordinary if len(full) >= 5 else ():
+            misses = islice((rests for rests, _ in walks if not _fits(envelope, rests)), int(0.4 * len(full)) + 1)
+            if len(list(misses)) <= 0.4 * len(full):
                 trusted.append(envelope)
         if trusted:
             self._prefixes = [*self._always, *trusted]
             self._by_first = {}
         self.json = sum(text.startswith("{") for text in full) > 0.05 * len(full)
-        self.replicas = any(message.speaker.replica for text in full for message in self.messages(Line("", 0, text)))
+        # Whose lines they are, lines in the same envelopes tell alike: some of each will do.
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for text, (_, names) in zip(full, walks, strict=True):
+            alike.setdefault(names, []).append(text)
+        self.replicas = any(
+            message.speaker.replica
+            for some in alike.values()
+            for text in some[:_ALIKE]
+            for message in self.messages(Line("", 0, text))
+        )
 
-    def _rests(self, text: str) -> list[str]:
-        """What is left of a text after none, one and two envelopes."""
+    def _walk(self, text: str) -> tuple[list[str], tuple[str, ...]]:
+        """What is left of a text after none, one and two envelopes, and what these are."""
         rests = [text]
+        names = ["{"] if text.startswith("{") else []
         while len(rests) < 3:
             found = self._one(rests[-1])
             if found is None:
                 break
+            names.append(found[0].id)
             rests.append(rests[-1][found[1].end() :])
-        return rests
+        return rests, tuple(names)
 
     def begins(self, text: str) -> bool:
         """Tell whether a record of its own starts here."""
@@ -233,6 +246,12 @@ class Peeler:
             outer = {"replica": found["replica"]} if "replica" in found else {}
             for message in self._peel(line, behind, column + len(text) - len(behind)):
                 yield _inherit(message, outer, "", None)
+
+
+def _fits(envelope: Envelope, rests: Sequence[str]) -> bool:
+    """Tell whether an envelope stands first in one of the texts."""
+    match, starts = compiled(envelope.regex).match, envelope.starts
+    return any(match(rest) for rest in rests if not starts or rest[:1] in starts)
 
 
 def _note(found: dict[str, str], group: str, value: str, envelope: Envelope) -> None:

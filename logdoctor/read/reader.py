@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 
 import regex
 
-from logdoctor.knowledge import COMMON, Failure, Knowledge, Pattern, Wording
+from logdoctor.knowledge import BELOW, COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
 from logdoctor.read import blocks as block_room
-from logdoctor.read.blocks import Block
+from logdoctor.read.blocks import Block, Places
 from logdoctor.read.extract import TooSlow, facts_of, hears
-from logdoctor.read.fold import Fold
+from logdoctor.read.fold import COARSE, FINE, FINEST, Fold
 from logdoctor.read.peel import Peeler
 from logdoctor.read.region import OPENING, PATIENCE, Raised, Traceback, exception, frame
 from logdoctor.read.scan import Scanner
-from logdoctor.read.source import CHUNK, Stream
+from logdoctor.read.source import CHUNK, Stream, Stretch
 from logdoctor.regexes import compiled
 
 _MARKS = (
@@ -39,8 +41,14 @@ _NEVER_A_CAUSE = ("Warning", "CancelledError", "GeneratorExit")
 """Ends of the names of exceptions that are warnings, or that only say that something else ended a task."""
 HOLD = 64
 """Blocks after which the counts of periodic lines are handed on; a short block, the end for now, does it too."""
+LONG = 100
+"""Blocks after which a log is long: many statistics lines become fewer facts."""
+DENSE = 3_000
+"""Bytes per line below which searching a whole block for a periodic line costs less than cutting out such lines."""
 KNOWN = 2_000
 """Distinct periodic lines of a life whose first place is remembered."""
+_CLOCKS = 100
+"""Lines at an end of the first block of which one should have a time."""
 TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
@@ -51,6 +59,7 @@ class Wanted:
 
     patterns: tuple[Pattern, ...]
     wordings: tuple[tuple[Failure, Wording], ...]
+    benign: tuple[Benign, ...]
 
 
 class Index:
@@ -67,12 +76,18 @@ class Index:
             for wording in failure.wordings:
                 for literal in wording.contains[:1] if wording.all else wording.contains:
                     wordings.setdefault(literal, []).append((failure, wording))
+        benign: dict[str, list[Benign]] = {}
+        for warning in knowledge.benign:
+            for literal in warning.contains:
+                benign.setdefault(literal, []).append(warning)
         periodic = [p for p in knowledge.patterns if p.periodic]
         self.fold = Fold(periodic, knowledge.kinds)
         folded = {literal for p in periodic for literal in p.contains}
-        texts = [*dict.fromkeys([*patterns, *wordings, *_MARKS])]
+        texts = [*dict.fromkeys([*patterns, *wordings, *_MARKS, *benign])]
         self.texts = texts
-        self.wanted = [Wanted(tuple(patterns.get(t, ())), tuple(wordings.get(t, ()))) for t in texts]
+        self.wanted = [
+            Wanted(tuple(patterns.get(t, ())), tuple(wordings.get(t, ())), tuple(benign.get(t, ()))) for t in texts
+        ]
         self.hot = frozenset(
             i
             for i, t in enumerate(texts)
@@ -80,42 +95,116 @@ class Index:
         )
         self.bare_error = texts.index("Error\n")
         self.folded = {i: [self.fold.index_of(p) for p in self.wanted[i].patterns] for i in self.hot}
+        self.below = {
+            i: most for i, w in enumerate(self.wanted) if (most := max((p.below for p in w.patterns), default=0))
+        }
         self.starts = frozenset(i for i, w in enumerate(self.wanted) if any(p.fact == "start" for p in w.patterns))
-        self.benign = [(b, b.contains) for b in knowledge.benign]
+        self.common = frozenset(number for number, pattern in enumerate(periodic) if pattern.common)
+        self._scanners: dict[tuple[bool, frozenset[int]], Scanner] = {}
         self.frames = {f: phase for engine in knowledge.engines.values() for f, phase in engine.frames.items()}
 
-    def scanner(self, folding: bool) -> Scanner:
-        """Make a scanner for the literals; of those of folded lines, one occurrence per block is enough."""
-        return Scanner({i: t.encode() for i, t in enumerate(self.texts)}, self.hot if folding else ())
+    def __reduce__(self) -> tuple[type[Index], tuple[Knowledge]]:
+        """Go to another process as the knowledge alone: an automaton cannot."""
+        return Index, (self.knowledge,)
+
+    def scanner(self, folding: bool, dense: frozenset[int] = frozenset()) -> Scanner:
+        """Give the scanner for the literals; where lines are folded, common and dense ones are not told one by one."""
+        scanner = self._scanners.get((folding, dense))
+        if scanner is None:
+            literals = {i: t.encode() for i, t in enumerate(self.texts)}
+            if folding:
+                once = dense | {i for i in self.hot if self.common.issuperset(self.folded[i])}
+                usual = {
+                    len(self.texts) + number: (p.common.encode(), len(p.contains[0].encode()))
+                    for number, p in enumerate(self.fold.patterns)
+                    if number in self.common
+                }
+                scanner = Scanner(literals, once, usual)
+            else:
+                scanner = Scanner(literals)
+            self._scanners[(folding, dense)] = scanner
+        return scanner
+
+    def dense(self, data: bytes) -> frozenset[int]:
+        """Tell which literals of folded lines come so often in the first block that whole blocks are searched."""
+        return often(Counter(i for _, i in self.scanner(True).hits(data) if i in self.hot), len(data))
+
+
+def often(counts: Mapping[int, int], size: int) -> frozenset[int]:
+    """Give the literals that come so often in a block of that size."""
+    return frozenset(i for i, count in counts.items() if count * DENSE > size)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the head of an input shows of all its lines: their envelopes, how ESC is written, what comes often."""
+
+    peeler: Peeler
+    octal: bool
+    dense: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Blocks of an input that another process unpacks, and how many came before them."""
+
+    blocks: Sequence[Block]
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a stretch of an input gave; its lines are counted from 1."""
+
+    facts: Sequence[Fact]
+    lines: int
+    bytes: int
+    last: Message | None
+    troubles: Sequence[Trouble]
+    overlong: int
+    open: Mapping[Speaker, Traceback]
 
 
 class Reader:
     """Reads one input. `facts` may be taken once; `input` and `troubles` are complete when it is done."""
 
     def __init__(
-        self, index: Index, name: str, source: str | None = None, chunk: int = CHUNK, content: bytes | None = None
+        self,
+        index: Index,
+        name: str,
+        source: str | None = None,
+        chunk: int = CHUNK,
+        content: bytes | None = None,
+        stretch: Stretch | None = None,
+        carried: Carried | None = None,
+        head: Head | None = None,
     ) -> None:
         self.index = index
-        self.stream = Stream(name, chunk, content)
+        self.stream = Stream(name, chunk, content, stretch)
+        self._carried = carried
         self.source = source or name
         self.troubles: list[Trouble] = []
         self.lines = 0
         self.last: Message | None = None
-        self.first_time: float | None = None
         self.binary = False
-        self._peeler = Peeler(index.knowledge.envelopes)
-        self._open: dict[Speaker, Traceback] = {}
+        self.open: dict[Speaker, Traceback] = {}
+        self._head = head
+        self._peeler = head.peeler if head else Peeler(index.knowledge.envelopes)
+        self._dense = head.dense if head else frozenset()
         self._overlong = 0
         self._tail = (b"", 0)
+        self._below: list[str] = []
         self._known_folds: dict[tuple[str, bytes], Fact] = {}
         self._counted: dict[tuple[str, bytes], int] = {}
         self._held = 0
+        self._blocks_read = stretch.chunks if stretch else carried.before if carried else 0
+        self._next = 1  # the number of the next block's first line
 
-    def follow(self, earlier: Reader) -> None:
-        """Go on where an earlier part of the same log was cut: a traceback may lie across the cut."""
-        for speaker, region in earlier._open.items():
-            region.last_number -= earlier.lines
-            self._open[speaker] = region
+    def follow(self, open_: Mapping[Speaker, Traceback], lines: int) -> None:
+        """Go on where an earlier part of the same log was cut after `lines`: a traceback may lie across the cut."""
+        for speaker, region in open_.items():
+            region.last_number -= lines
+            self.open[speaker] = region
 
     @property
     def input(self) -> Input:
@@ -124,24 +213,54 @@ class Reader:
 
     def facts(self) -> Iterator[Fact]:
         """Yield the facts of the input in the order of its lines."""
-        blocks = self._blocks()
-        folding = True
-        scanner: Scanner | None = None
-        for block in blocks:
-            if scanner is None:
-                # Periodic lines can be folded in bulk only where each is a plain line of one server.
-                folding = not (self._peeler.replicas or self._peeler.json or block.numbers is not None)
-                scanner = self.index.scanner(folding)
-            yield from self._block(block, scanner, folding)
-        yield from self._flush()
-        self._remember_last(*self._tail)
+        yield from self._facts()
+        self.conclude()
+
+    def part(self) -> Part:
+        """Read a stretch of an input."""
+        facts = list(self._facts())
+        troubles = (*self.stream.troubles, *self.troubles)
+        return Part(facts, self._next - 1, self.stream.bytes, self.last, troubles, self._overlong, self.open)
+
+    def take(self, part: Part) -> Iterator[Fact]:
+        """Go on with what another reader found in the next stretch; its line numbers become the input's."""
+        before = self.lines
+        for fact in part.facts:
+            evidence = replace(fact.evidence, line=fact.evidence.line + before)
+            yield replace(fact, evidence=evidence) if before else fact
+        self.lines += part.lines
+        self.stream.bytes += part.bytes
+        self.last, self.open = part.last, dict(part.open)
+        self.troubles += (replace(t, line=t.line + before) if t.line else t for t in part.troubles)
+        self._overlong += part.overlong
+
+    def conclude(self) -> None:
+        """Say what hindered the reading."""
         self.troubles[:0] = self.stream.troubles
         if self._overlong:
             self.troubles.append(
                 Trouble(self.source, f"{self._overlong} lines are longer than 1 MiB; only their beginning was read")
             )
 
+    def _facts(self) -> Iterator[Fact]:
+        folding: bool | None = None
+        for block in self._blocks():
+            if folding is None:
+                # Periodic lines can be folded in bulk only where each is a plain line of one server.
+                folding = not (self._peeler.replicas or self._peeler.json or block.numbers is not None)
+            # Another automaton costs as much as some million lines that are told for nothing.
+            scanner = self.index.scanner(folding, self._dense if self._blocks_read >= LONG else frozenset())
+            yield from self._block(block, scanner, folding)
+        yield from self._flush()
+        self._remember_last(*self._tail)
+
     def _blocks(self) -> Iterator[Block]:
+        if self._head is not None:
+            if self._carried is not None:
+                yield from (block_room.uncoloured(block, self._head.octal) for block in self._carried.blocks)
+            else:
+                yield from block_room.cut(self.stream.chunks(), self._head.octal)
+            return
         cut = block_room.cut(self.stream.chunks())
         first = next(cut, None)
         if first is None or not first.data:
@@ -149,91 +268,138 @@ class Reader:
             if self.binary:
                 self.troubles.append(Trouble(self.source, "is not text: it holds nothing but NUL bytes"))
             return
-        if _binary(first.data[:4096]):
+        if binary(first.data):
             self.binary = True
-            self.troubles.append(Trouble(self.source, "is not text: no log was read"))
-            for block in cut:
-                self.lines = block.first + block.data.count(b"\n") - 1
+            self._refuse("is not text: no log was read", _chain(first, cut))
             return
-        head = first.data[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n")
-        self._peeler.learn(head)
+        learn(self._peeler, first.data)
+        if self._newest_first(first.data):
+            what = "is newest first, as a log store exports it; turn it round: tac FILE | logdoctor check -"
+            self._refuse(what, _chain(first, cut))
+            return
         yield from block_room.repaired(_chain(first, cut), self._peeler.begins)
+
+    def _refuse(self, what: str, blocks: Iterator[Block]) -> None:
+        self.troubles.append(Trouble(self.source, what))
+        for block in blocks:
+            self.lines += block_room.newlines(block.data, 0, len(block.data))
+
+    def _newest_first(self, head: bytes) -> bool:
+        """Tell whether the clocks of the lines run backwards: then nothing would be read in its order."""
+        lines = head.splitlines()
+        first = next(self._times(lines[:_CLOCKS]), None)
+        last = next(self._times(lines[: -_CLOCKS - 1 : -1]), None)
+        if first is None or last is None or first <= last:
+            return False
+        steps = [b - a for a, b in pairwise(islice(self._times(lines), 10 * _CLOCKS)) if a != b]
+        return len(steps) >= 5 and sum(step < 0 for step in steps) >= 0.75 * len(steps)
+
+    def _times(self, lines: Iterable[bytes]) -> Iterator[float]:
+        for raw in lines:
+            message = next(self._peeler.messages(Line("", 0, _decode(raw))), None)
+            if message is not None and message.time is not None:
+                yield message.time
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
         data = block.data
-        self._overlong += len(block.cut)
+        places = Places(block, self._next)
+        self._overlong += block.overlong
         hits = scanner.hits(data)
-        periodic: set[int] = set()
+        periodic: dict[int, list[int] | None] = {}
         if folding:
-            for _, i in hits:
-                if i in self.index.folded:
-                    periodic.update(self.index.folded[i])
-            hits = [hit for hit in hits if hit[1] not in self.index.hot]
-        if self.index.bare_error in {i for _, i in hits}:
-            # "500 Internal Server Error" ends a line of the access log, not a traceback.
-            bare = self.index.bare_error
-            hits = [hit for hit in hits if hit[1] != bare or data[hit[0] - 7 : hit[0]] != b"Server "]
-        at = 0
-        index = 0  # of the line that begins at `at`
+            hits, periodic = self._fold_hits(hits, len(data))
+        bare = self.index.bare_error
+        # "500 Internal Server Error" ends a line of the access log, not a traceback.
+        hits = [hit for hit in hits if hit[1] != bare or data[hit[0] - 7 : hit[0]] != b"Server "]
+        at = 0  # the first line that was not looked at begins here
         folded = 0
-        folded_index = 0
         position = 0
         count = len(hits)
-        while position < count or self._open:
+        while position < count or self.open:
             if position < count:
                 offset = hits[position][0]
                 begin = data.rfind(b"\n", 0, offset) + 1
             else:
                 begin = len(data)
             # Lines of an open traceback that no literal marks are read one after the other.
-            while self._open and at < min(begin, len(data)):
+            while self.open and at < min(begin, len(data)):
                 end = data.find(b"\n", at)
                 end = len(data) if end < 0 else end
-                yield from self._line(data[at:end], block.number(index), ())
-                at, index = end + 1, index + 1
+                yield from self._line(data[at:end], places.number(at), ())
+                at = end + 1
             if position >= count:
                 break
             if begin < at:  # the line was read as part of a traceback's neighbourhood
                 position += 1
                 continue
-            index += data.count(b"\n", at, begin)
             end = data.find(b"\n", begin)
             end = len(data) if end < 0 else end
             seen = set()
             while position < count and hits[position][0] <= end:
                 seen.add(hits[position][1])
                 position += 1
-            if folding and seen & self.index.starts and begin > folded:
-                yield from self._fold(data, folded, begin, block, folded_index, periodic)
-                folded, folded_index = begin, index
+            if folding and seen & self.index.starts:
+                if begin > folded:
+                    yield from self._fold(data, folded, begin, places, periodic)
+                    folded = begin
                 yield from self._flush()
                 self._known_folds.clear()  # a new life has its own evidence
-            yield from self._line(data[begin:end], block.number(index), seen)
-            at, index = end + 1, index + 1
+            self._below = self._lines_below(data, end + 1, seen)
+            yield from self._line(data[begin:end], places.number(begin), seen)
+            at = end + 1
         if folding:
-            yield from self._fold(data, folded, len(data), block, folded_index, periodic)
+            yield from self._fold(data, folded, len(data), places, periodic)
             self._held += 1
             if self._held >= HOLD or len(data) < self.stream.chunk // 2:
                 yield from self._flush()
-        lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        if lines:
-            self.lines = max(self.lines, block.number(lines - 1))
-            self._tail = (data, block.number(lines - 1))
+        if data:
+            self.lines = max(self.lines, places.number(len(data) - 1))
+            self._tail = (data, self.lines)
+            self._next += places.index(len(data)) + (not data.endswith(b"\n"))
+        self._blocks_read += 1
 
-    def _fold(self, data: bytes, begin: int, end: int, block: Block, index: int, periodic: set[int]) -> Iterator[Fact]:
-        if not periodic:
-            return
-        at = begin
-        for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds):
+    def _fold_hits(
+        self, hits: Sequence[tuple[int, int]], size: int
+    ) -> tuple[list[tuple[int, int]], dict[int, list[int] | None]]:
+        """Part what is read line by line from the places of what is read in bulk, None where these are many."""
+        hot, first = self.index.hot, len(self.index.texts)
+        single = []
+        found: dict[int, list[int]] = {}
+        for hit in hits:
+            if hit[1] >= first or hit[1] in hot:
+                found.setdefault(hit[1], []).append(hit[0])
+            else:
+                single.append(hit)
+        periodic: dict[int, list[int] | None] = {}
+        dense = self._dense if self._blocks_read else frozenset()
+        for literal, offsets in found.items():
+            if literal >= first:
+                periodic[literal - first] = offsets
+                continue
+            for number in self.index.folded[literal]:
+                if number in self.index.common:
+                    periodic.setdefault(number, [])
+                elif literal in dense or (number in periodic and periodic[number] is None):
+                    periodic[number] = None
+                else:
+                    periodic[number] = sorted([*(periodic.get(number) or ()), *offsets])
+        if not self._blocks_read and self._head is None:
+            self._dense = often({i: len(offsets) for i, offsets in found.items() if i in hot}, size)
+        return single, periodic
+
+    def _fold(
+        self, data: bytes, begin: int, end: int, places: Places, periodic: Mapping[int, Sequence[int] | None]
+    ) -> Iterator[Fact]:
+        groups = FINEST if not self._blocks_read else FINE if self._blocks_read < LONG else COARSE
+        for fold in self.index.fold.facts(data, begin, end, periodic, self._known_folds, groups):
             key = (fold.pattern.name, fold.key)
             if fold.offset < 0:
                 self._counted[key] = self._counted.get(key, 0) + fold.fields["count"]
                 continue
-            index += data.count(b"\n", at, fold.offset)
-            at = fold.offset
-            start = data.rfind(b"\n", 0, at) + 1
-            stop = data.find(b"\n", at)
-            line = Line(self.source, block.number(index), _decode(data[start : stop if stop >= 0 else len(data)]))
+            start = data.rfind(b"\n", 0, fold.offset) + 1
+            stop = data.find(b"\n", fold.offset)
+            text = _decode(data[start : stop if stop >= 0 else len(data)])
+            line = Line(self.source, places.number(fold.offset), text)
             message = next(self._peeler.messages(line), None)
             if message is not None:
                 fact = self._fact(fold.pattern, fold.fields, message)
@@ -262,30 +428,36 @@ class Reader:
                 return
             end = begin - 1
 
+    def _lines_below(self, data: bytes, at: int, seen: Iterable[int]) -> list[str]:
+        """The lines below one that begins a value which goes on there, each without its envelope."""
+        wanted = max((self.index.below[i] for i in seen if i in self.index.below), default=0)
+        below = data[at : at + wanted * TEXT].split(b"\n")[:wanted]
+        return ["".join(m.text for m in self._peeler.messages(Line(self.source, 0, _decode(raw)))) for raw in below]
+
     def _line(self, raw: bytes, number: int, seen: Sequence[int] | set[int]) -> Iterator[Fact]:
         line = Line(self.source, number, _decode(raw))
         messages = list(self._peeler.messages(line))
-        for message in messages:
-            if self.first_time is None:
-                self.first_time = message.time
+        for at, message in enumerate(messages):
+            if len(messages) > 1:  # a record with newlines in it has its own lines below
+                self._below = [one.text for one in messages[at + 1 : at + 1 + BELOW]]
             try:
                 yield from self._message(message, seen, len(messages) > 1)
             except TooSlow:
                 self.troubles.append(
                     Trouble(self.source, "a pattern took too long on this line; it was passed over", number)
                 )
-        for speaker, region in list(self._open.items()):
+        for speaker, region in list(self.open.items()):
             if number - region.last_number > PATIENCE:
-                del self._open[speaker]
+                del self.open[speaker]
 
     def _message(self, message: Message, seen: Sequence[int] | set[int], shared: bool) -> Iterator[Fact]:
         text = message.text
         owner = message.speaker
-        region = self._open.get(owner)
+        region = self.open.get(owner)
         raised: Raised | None = None
-        if region is None and self._open and not message.level:
+        if region is None and self.open and not message.level:
             # A record of several lines has its prefix on the first only.
-            for other, candidate in self._open.items():
+            for other, candidate in self.open.items():
                 if (
                     _bare(owner, other)
                     and candidate.last_number == message.line.number - 1
@@ -298,18 +470,18 @@ class Reader:
             if step == "inside":
                 return
             if step != "foreign":
-                self._open.pop(owner, None)
+                self.open.pop(owner, None)
             if isinstance(step, Raised):
                 raised = step
         if OPENING in text and seen:
-            self._open[message.speaker] = Traceback(
+            self.open[message.speaker] = Traceback(
                 self.index.frames, bool(message.level), message.line.number, last_number=message.line.number
             )
             if text.lstrip().startswith(OPENING):
                 return
         elif message.level == "error" and frame(text):
             # A paste often begins in the middle of a traceback.
-            self._open[message.speaker] = region = Traceback(
+            self.open[message.speaker] = region = Traceback(
                 self.index.frames, True, message.line.number, last_number=message.line.number
             )
             region.feed(message)
@@ -323,7 +495,7 @@ class Reader:
         placed: list[str] = []
         for i in sorted(seen):
             wanted = self.index.wanted[i]
-            if not wanted.patterns and not wanted.wordings:
+            if not (wanted.patterns or wanted.wordings):
                 continue
             if shared and self.index.texts[i] not in text:
                 continue
@@ -336,7 +508,12 @@ class Reader:
                 names = self.index.knowledge.engines[pattern.engine].names
                 said += [
                     self._fact(pattern, fields, message)
-                    for fields in facts_of(pattern, text, self.index.knowledge.kinds, names)
+                    for fields in facts_of(
+                        pattern,
+                        "\n".join([text, *self._below[: pattern.below]]) if pattern.below else text,
+                        self.index.knowledge.kinds,
+                        names,
+                    )
                 ]
             for failure, wording in wanted.wordings:
                 if message.engine and failure.engine not in engines:
@@ -374,9 +551,8 @@ class Reader:
         if level not in _SEVERE and warns:
             level = "warning"
         if level in _SEVERE and text.strip():
-            yield self._own(
-                "notice", _given(level=level, text=text.strip()[:TEXT], known=self._benign(text, message)), message
-            )
+            known = self._benign(text, message, seen)
+            yield self._own("notice", _given(level=level, text=text.strip()[:TEXT], known=known), message)
 
     def _failure(self, failure: Failure, wording: Wording, message: Message, raised: Raised | None) -> Fact | None:
         if wording.levels and message.level not in wording.levels:
@@ -413,14 +589,13 @@ class Reader:
             message.level,
         )
 
-    def _benign(self, text: str, message: Message) -> str:
-        for benign, literals in self.index.benign:
-            if message.engine and benign.engine not in (message.engine, COMMON):
-                continue
-            if any(literal in text for literal in literals) and (
-                not benign.regex or compiled(benign.regex).search(text)
-            ):
-                return benign.id
+    def _benign(self, text: str, message: Message, seen: Iterable[int]) -> str:
+        for i in seen:
+            for benign in self.index.wanted[i].benign:
+                if (not message.engine or benign.engine in (message.engine, COMMON)) and (
+                    self.index.texts[i] in text and (not benign.regex or compiled(benign.regex).search(text))
+                ):
+                    return benign.id
         return ""
 
     def _fact(self, pattern: Pattern, fields: dict[str, object], message: Message) -> Fact:
@@ -446,8 +621,14 @@ class Reader:
 _CONTROLS = bytes(c for c in range(32) if c not in b"\t\n\r\x08\x0b\x0c\x1b")
 
 
-def _binary(head: bytes) -> bool:
-    """Whether the head of an input is no text in any encoding that a log has."""
+def learn(peeler: Peeler, head: bytes) -> None:
+    """Show a peeler the head of its input."""
+    peeler.learn(head[: block_room.CHECKED].decode("utf-8", "backslashreplace").split("\n", 1000))
+
+
+def binary(head: bytes) -> bool:
+    """Tell whether the head of an input is no text in any encoding that a log has."""
+    head = head[:4096]
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls > 0.05 * len(head)
 

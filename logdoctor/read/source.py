@@ -6,6 +6,7 @@ import codecs
 import io
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -28,13 +29,26 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a plain file, whole lines; without an end it goes to the end of the file."""
+
+    begin: int
+    end: int | None
+    chunks: int = 0
+    """Chunks of the file before this part: its first line may begin in the last of them."""
+
+
 class Stream:
     """The bytes of one input, decompressed and decoded; what went wrong on the way is in `troubles`."""
 
-    def __init__(self, name: str, chunk: int = CHUNK, content: bytes | None = None) -> None:
+    def __init__(
+        self, name: str, chunk: int = CHUNK, content: bytes | None = None, stretch: Stretch | None = None
+    ) -> None:
         self.name = name
         self.chunk = chunk
         self.content = content
+        self.stretch = stretch
         self.bytes = 0
         self.compression = ""
         self.encoding = "utf-8"
@@ -49,7 +63,26 @@ class Stream:
             yield from self._without_nuls(self._decoded(sys.stdin.buffer))
             return
         with Path(self.name).open("rb", buffering=0) as file:
-            yield from self._without_nuls(self._decoded(file))
+            if self.stretch is not None:
+                yield from self._without_nuls(self._part(file, self.stretch))
+            else:
+                yield from self._without_nuls(self._decoded(file))
+
+    def _part(self, file: BinaryIO, stretch: Stretch) -> Iterator[bytes]:
+        """Read a part of a plain file, cut where the whole would be."""
+        file.seek(stretch.begin)
+        at = stretch.begin
+        stop = (stretch.chunks + 1) * self.chunk
+        while True:
+            wanted = (stop if stretch.end is None else min(stop, stretch.end)) - at
+            data = file.read(wanted) if wanted > 0 else b""
+            if not data:
+                return
+            self.bytes += len(data)
+            at += len(data)
+            if at == stop:
+                stop += self.chunk
+            yield data
 
     def _raw(self, file: BinaryIO) -> Iterator[bytes]:
         while data := file.read(self.chunk):
@@ -129,6 +162,14 @@ class Stream:
             self.troubles.append(
                 Trouble(self.name, f"the {self.compression} data are damaged ({error}); what came before was read")
             )
+
+
+def is_plain(name: str) -> bool:
+    """Tell whether a file is read as it lies there: neither packed nor in another encoding."""
+    with Path(name).open("rb", buffering=0) as file:
+        head = file.read(4096)
+    packed = any(head.startswith(magic) for magic, _ in _MAGIC)
+    return not packed and _encoding(head) == (None, 0)
 
 
 class _Gzip:

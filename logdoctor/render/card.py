@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from logdoctor.render.summary import Summary, newest, summary
+
 Plain = Mapping[str, Any]
 Span = tuple[str, str]
 """A piece of text and its style: bold, dim, red, yellow, green, blue, or nothing."""
@@ -13,6 +15,7 @@ Row = list[Span]
 
 WIDTH = 80
 _OUTCOME = {"ready": "green", "stopped": "blue", "failed": "red", "crashed": "red", "incomplete": "yellow"}
+_STATE = {**_OUTCOME, "degraded": "yellow", "fine": "green", "unknown": "yellow"}
 _SEVERITY = {"error": "red", "warning": "yellow", "info": "blue"}
 _MEANS = {
     "ready": "serves",
@@ -76,24 +79,46 @@ def rows(report: Plain, width: int = WIDTH, verbose: bool = False) -> Iterator[R
     for trouble in report["troubles"]:
         where = f"{trouble['input']}" + (f" line {trouble['line']}" if trouble["line"] else "")
         yield from _wrapped(f"trouble: {where}: {trouble['what']}", "  ", width, "yellow")
+    yield from _summary(summary(report), width)
+
+
+def _summary(all_: Summary, width: int) -> Iterator[Row]:
+    """Behind many cards, where the eye rests: what is not fine, and last of all the counts."""
+    if not all_.many:
+        return
+    yield []
+    yield [("━" * width, "dim")]
+    for group in all_.groups():
+        count = f" ({len(group.servers):,} logs)" if len(group.servers) > 1 else ""
+        yield from _wrapped(
+            f"{group.reason}{count}", f"{group.state.upper():<10}  ", width, f"bold {_STATE[group.state]}"
+        )
+        for server in group.servers:
+            place = f"line {server.line}" if server.line else ""
+            room = width - 12 - len(place) - 2
+            name = server.name if len(server.name) <= room else "…" + server.name[1 - room :]
+            yield [(" " * 12, ""), (f"{name:<{room}}  ", ""), (place, "dim")]
+    if all_.groups():
+        yield []
+    row: Row = [(f"{len(all_.servers):,} logs", "bold")]
+    for state, number in all_.counts():
+        row += [(": " if len(row) == 1 else ", ", ""), (f"{number:,} {state}", f"bold {_STATE[state]}")]
+    yield from _fit(row, width)
+    if all_.folder:
+        yield from _wrapped(f"in {all_.folder}", "", width, "dim")
 
 
 def _shown(boots: Sequence[Plain], verbose: bool) -> list[Plain]:
     """The newest boot of each replica, and all where there are few."""
     if verbose or len(boots) <= 3:
         return list(boots)
-    last: dict[tuple[str, str], Plain] = {}
-    for boot in boots:
-        last[(boot["input"], boot["replica"])] = boot
-    return list(last.values())
+    return newest(boots)
 
 
 def _loops(boots: Sequence[Plain], shown: Sequence[Plain], width: int) -> Iterator[Row]:
     """Say in a line per replica what became of the boots that are not shown."""
-    for newest in shown:
-        earlier = [
-            b for b in boots if (b["input"], b["replica"]) == (newest["input"], newest["replica"]) and b is not newest
-        ]
+    for last in shown:
+        earlier = [b for b in boots if (b["input"], b["replica"]) == (last["input"], last["replica"]) and b is not last]
         if not earlier:
             continue
         counted: dict[str, int] = {}
@@ -102,7 +127,7 @@ def _loops(boots: Sequence[Plain], shown: Sequence[Plain], width: int) -> Iterat
             counted[name] = counted.get(name, 0) + 1
         text = ", ".join(f"{count} × {name}" for name, count in counted.items())
         yield from _wrapped(
-            f"{len(earlier)} earlier boots of {newest['replica']}: {text}; -v shows them", "", width, "dim"
+            f"{len(earlier)} earlier boots of {last['replica']}: {text}; -v shows them", "", width, "dim"
         )
         yield []
 
@@ -175,10 +200,8 @@ def _cause(cause: Plain, width: int, source: str) -> Iterator[Row]:
     yield from _wrapped(cause["why"], "  ", width)
     for number, fix in enumerate(cause["fix"], 1):
         yield from _wrapped(fix, f"  {number}. ", width)
-    yield [
-        (f"  {cause['kind']}", "dim"),
-        (f"  logdoctor explain {cause['kind']}" if len(cause["kind"]) < 28 else "", "dim"),
-    ]
+    explain = f"  logdoctor explain {cause['kind']}"
+    yield [(f"  {cause['kind']}", "dim"), (explain if len(explain) + len(cause["kind"]) + 2 <= width else "", "dim")]
 
 
 def _quote(line: int, text: str, width: int, source: str = "") -> Iterator[Row]:
@@ -286,9 +309,10 @@ def _timeline(boot: Plain, width: int) -> Iterator[Row]:
     yield []
     for number, step in enumerate(steps[:10]):
         head = f"  {'start' if number == 0 else '':<18} "
-        text = f"{step['phase'][:22]:<22} {_duration(step['seconds']):>9} "
+        name = 22 if width >= WIDTH else 14
+        text = f"{step['phase'][:name]:<{name}} {_duration(step['seconds']):>9} "
         place = f" line {step['line']}"
-        room = max(4, width - len(head) - len(text) - len(place) - 1)
+        room = max(1, width - len(head) - len(text) - len(place) - 1)
         bar = "━" * max(1, round(room * step["seconds"] / longest)) if step["seconds"] > 0 else ""
         yield [(head, "dim"), (text, ""), (f"{bar:<{room}}", "blue"), (place, "dim")]
 
@@ -298,7 +322,8 @@ def _finding(finding: Plain, width: int) -> Iterator[Row]:
     yield from _wrapped(finding["title"], f"  {finding['severity']:<7} ", width, style)
     yield from _wrapped(finding["message"], "          ", width)
     for one in finding["evidence"][:2]:
-        for row in _quote(one["line"], one["said"], width - 8):
+        source = "" if one["input"] == finding["input"] else one["input"]
+        for row in _quote(one["line"], one["said"], width - 8, source):
             yield [("        ", ""), *row]
     for fix in finding["fix"][:3]:
         yield from _wrapped(fix, "          → ", width)

@@ -41,11 +41,21 @@ def span(begin: float, end: float, whole: float, mark: float | None = None) -> s
     if mark is not None:
         at = min(999.0, 1000 * mark / whole)
         line = f'<line class="ready-mark" x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="16"/>'
-    return (
-        '<svg viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
-        f'<rect class="track" width="1000" height="16"/><rect class="step" x="{x:.1f}" y="2" width="{width:.1f}" '
-        f'height="12"/>{line}</svg>'
-    )
+    return f'{_TRACK}<rect class="step" x="{x:.1f}" y="3" width="{width:.1f}" height="10"/>{line}</svg>'
+
+
+def moment(at: float, whole: float) -> str:
+    """A row of a waterfall that is a point in time."""
+    x = min(999.0, 1000 * at / whole)
+    return f'{_TRACK}<line class="ready-mark" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="16"/></svg>'
+
+
+_TRACK = (
+    '<svg viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
+    '<rect class="track" width="1000" height="16"/>'
+    + "".join(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="16"/>' for x in (1, 250, 500, 750, 999))
+)
+"""The ground of a waterfall's row, with quarters."""
 
 
 def curves(lines: Sequence[Points], top: float, title: str, about: str, key: str, area: bool = False) -> str:
@@ -56,7 +66,7 @@ def curves(lines: Sequence[Points], top: float, title: str, about: str, key: str
     shapes = [f'<line class="grid" x1="0" x2="1000" y1="{y}" y2="{y}"/>' for y in (50, 100, 150)]
     for number, points in enumerate(lines, 1):
         for piece in _pieces(points):
-            at = [(1000 * (time - begin) / width, 200 - 196 * min(value, top) / top) for time, value in piece]
+            at = [(1000 * (time - begin) / width, 198 - 195 * min(value, top) / top) for time, value in piece]
             if len(at) == 1:  # a single moment is a short dash, not nothing
                 x = min(max(at[0][0], 4.0), 996.0)
                 at = [(x - 4, at[0][1]), (x + 4, at[0][1])]

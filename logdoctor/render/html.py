@@ -12,6 +12,8 @@ from typing import Any
 
 from logdoctor.render import chart
 from logdoctor.render.card import LABELS
+from logdoctor.render.live import answers, state_of
+from logdoctor.render.summary import MANY, Server, Summary, summary
 
 Plain = Mapping[str, Any]
 
@@ -37,6 +39,7 @@ _MEMORY = (
     ("other_gib", "other", "c4"),
     ("kv_gib", "KV cache", "c5"),
 )
+_TICKS = re.compile(r"`([^`<>\n]{1,80})`")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]{1,40}")
 LOG_TEXT = 400
 """Characters of a log line that the page shows."""
@@ -68,11 +71,14 @@ def _page(report: Plain) -> Iterator[str]:
         '<a class="skip" href="#main">Skip to the report</a>\n'
     )
     newest, earlier = _sorted(report["boots"])
-    yield from _head(report, newest)
-    yield '<main id="main">\n'
     numbers = {id(boot): f"b{number}" for number, boot in enumerate(report["boots"], 1)}
+    seen = summary(report)
+    yield from _head(report, newest, seen)
+    yield '<main id="main">\n'
+    if len(seen.servers) > 1:
+        yield from _summary(seen, numbers)
     for boot in newest:
-        yield from _boot(report, boot, numbers[id(boot)], 2)
+        yield from _folded(report, boot, numbers[id(boot)]) if seen.many else _boot(report, boot, numbers[id(boot)], 2)
     for number, server in enumerate(report["live"], 1):
         yield from _server(report, server, f"s{number}")
     general = [f for f in report["findings"] if not f["boot"] and f["input"] not in {s["url"] for s in report["live"]}]
@@ -100,12 +106,19 @@ def _sorted(boots: Sequence[Plain]) -> tuple[list[Plain], list[Plain]]:
     return newest, [boot for boot in boots if id(boot) not in shown]
 
 
-def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
+def _head(report: Plain, newest: Sequence[Plain], seen: Summary) -> Iterator[str]:
     verdict = report["verdict"]
     mark, meaning = _VERDICT[verdict]
+    if len(seen.servers) > 1:
+        meaning = f"{seen.counted()}."
+    elif newest:
+        meaning = f"{_named(newest[0])}."
     if report["live"] and not report["boots"]:
         well = sum(bool(server.get("healthy")) for server in report["live"])
-        meaning = f"{well} of {len(report['live'])} servers that were asked are healthy."
+        count = len(report["live"])
+        meaning = f"{well} of {count} servers that were asked are well."
+        if count == 1:
+            meaning = f"{escape(report['live'][0]['url'])} {'answers as it should' if well else 'is not well'}."
         verdict = verdict if verdict != "unknown" else "healthy" if well == len(report["live"]) else "failed"
         mark = _VERDICT[verdict][0]
     yield "<header>\n<h1>logdoctor report</h1>\n"
@@ -117,7 +130,11 @@ def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         yield f"<p><b>{escape(first['title'])}</b>{more}, {_place(first)}.</p>"
         if first["fix"]:
-            yield f"<p>First to try: {_prose(first['fix'][0])}</p>"
+            yield f"<p><b>First to try:</b> {_prose(first['fix'][0])}</p>"
+    elif verdict == "incomplete" and (quiet := [boot["silence"] for boot in newest if boot["silence"]]):
+        yield f"<p>{_was_at(quiet[0])}</p>"
+        if quiet[0]["likely"]:
+            yield f"<p><b>Most likely:</b> {_prose(quiet[0]['likely'][0])}</p>"
     elif verdict == "degraded":
         sick = [f for f in report["findings"] if f["severity"] != "info" and f.get("kind") != "cause"]
         if sick:
@@ -125,22 +142,93 @@ def _head(report: Plain, newest: Sequence[Plain]) -> Iterator[str]:
             more = f" (and {len(sick) - 1} more)" if len(sick) > 1 else ""
             yield f'<p><a href="{link}">{escape(sick[0]["title"])}</a>{more}.</p>'
             if sick[0]["fix"]:
-                yield f"<p>First to try: {_prose(sick[0]['fix'][0])}</p>"
-    yield "</div>\n"
-    if len(newest) > 1:
-        numbers = {id(boot): number for number, boot in enumerate(report["boots"], 1)}
-        yield '<nav aria-label="Servers"><ul>'
-        for boot in newest:
-            yield (
-                f'<li><span class="badge {boot["outcome"]}">{boot["outcome"]}</span>'
-                f'<a href="#b{numbers[id(boot)]}">{escape(boot["replica"])}</a></li>'
-            )
-        yield "</ul></nav>\n"
-    yield "</header>\n"
+                yield f"<p><b>First to try:</b> {_prose(sick[0]['fix'][0])}</p>"
+    elif verdict == "healthy" and len(seen.servers) == 1:
+        yield f"<p>{escape(_room(newest[0]))}</p>"
+    yield "</div>\n</header>\n"
+
+
+def _summary(seen: Summary, numbers: Mapping[int, str]) -> Iterator[str]:
+    """All servers at a glance: what is not fine, the worst first, and the rest by name."""
+    fine = [server for server in seen.servers if server.state == "fine"]
+    yield '<section class="summary" aria-labelledby="summary">\n<h2 id="summary">All logs</h2>\n'
+    if len(fine) < len(seen.servers):
+        yield '<table>\n<thead><tr><th scope="col">state</th><th scope="col">log</th><th scope="col">what is wrong</th><th scope="col" class="place">line</th></tr></thead>\n'
+        for group in seen.groups():
+            yield "<tbody>\n"
+            for server in group.servers:
+                yield (
+                    f'<tr><td><span class="badge {server.state}">{server.state}</span></td><td class="name">{_jump(server, numbers)}</td>'
+                    f'<td>{escape(server.reason)}</td><td class="place">{server.line or ""}</td></tr>\n'
+                )
+            yield "</tbody>\n"
+        yield "</table>\n"
+    if fine:
+        links = "".join(f"<li>{_jump(server, numbers)}</li>" for server in fine)
+        listed = f'<ul class="plain columns">{links}</ul>'
+        yield f"<details{'' if seen.many else ' open'}><summary>{len(fine):,} fine</summary>{listed}</details>\n"
+    if seen.many:
+        yield '<p class="paper soft">On paper only those logs follow that were unfolded on the screen.</p>\n'
+    yield "</section>\n"
+
+
+def _jump(server: Server, numbers: Mapping[int, str]) -> str:
+    name = escape(server.name)
+    return name if server.boot is None else f'<a href="#{numbers[id(server.boot)]}">{name}</a>'
+
+
+def _folded(report: Plain, boot: Plain, key: str) -> Iterator[str]:
+    """One of many servers: folded up, and opened where a link leads to it."""
+    yield f'<details class="one"><summary><span class="badge {boot["outcome"]}">{boot["outcome"]}</span>{escape(boot["replica"])}</summary>\n'
+    yield from _boot(report, boot, key, 2)
+    yield "</details>\n"
+
+
+def _named(boot: Plain) -> str:
+    """A start in a few words: engine, version, what became of it."""
+    version, model = boot["startup"]["version"], boot["startup"]["model"]
+    name = boot["engine_title"] + (f" {version['value']}" if version else "")
+    name += f" with {model['value']}" if model else ""
+    seconds = boot["seconds_to_ready"]
+    after = f" after {_duration(seconds)}" if seconds and boot["outcome"] == "ready" else ""
+    colon = ":" if boot["outcome"] == "incomplete" else ""
+    return escape(f"{name}{colon} {_OUTCOME[boot['outcome']]}{after}")
+
+
+def _room(boot: Plain) -> str:
+    """What a server that is well has to give."""
+    startup = boot["startup"]
+    tokens, most = startup["kv_tokens"], startup["max_concurrency"]
+    said = [f"Its KV cache holds {_value('kv_tokens', tokens)}"] if tokens else []
+    if most:
+        length = f" of {most['request_tokens']:,} tokens" if "request_tokens" in most else ""
+        said.append(f"room for {most['value']:,.2f} requests{length} at once")
+    return f"{', '.join(said)}." if tokens else "Nothing in the log needs anybody's attention."
+
+
+def _was_at(silence: Plain) -> str:
+    where = f" (line {silence['line']:,})" if silence["line"] else ""
+    return f"It was {escape(silence['title'])}{where}; nothing says why the log ends here."
+
+
+def _silence(silence: Plain, level: int) -> Iterator[str]:
+    """What a start was at when its log ended, whether that is usual, and what it may mean."""
+    yield f'<div class="cause quiet">\n<h{level}>It was {escape(silence["title"])}; nothing says why the log ends</h{level}>\n'
+    if silence["line"]:
+        since = f", {_duration(silence['seconds'])} before the log ends" if silence["seconds"] else ""
+        yield f"<p>Its last word on that is line {silence['line']:,}{since}.</p>\n"
+    if silence["usual"]:
+        yield f"<p>Usual for this phase: {_prose(silence['usual'])}.</p>\n"
+    if silence["look"]:
+        yield f"<p>{_prose(silence['look'])}</p>\n"
+    yield f"{_fixes(silence['likely'])}</div>\n"
 
 
 def _anchor(report: Plain, finding: Plain) -> str:
     """Where on the page a finding stands."""
+    for number, server in enumerate(report["live"], 1):
+        if finding["input"] == server["url"] and not finding["boot"]:
+            return f"#s{number}-findings"
     for number, boot in enumerate(report["boots"], 1):
         if (boot["input"], boot["replica"], boot["boot"]) == (finding["input"], finding["replica"], finding["boot"]):
             return f"#b{number}-findings"
@@ -157,30 +245,38 @@ def _boot(report: Plain, boot: Plain, key: str, level: int) -> Iterator[str]:
     where = boot["input"] if boot["replica"] == boot["input"] else f"{boot['input']} · {boot['replica']}"
     which = f" · start {boot['boot']} of {len(siblings)}" if len(siblings) > 1 else ""
     phase = f" · last phase: {boot['last_phase']}" if boot["last_phase"] and outcome != "ready" else ""
+    colon = ":" if outcome == "incomplete" else ""
     yield f'<section class="boot" aria-labelledby="{key}">\n'
     yield (
-        f'<h{level} id="{key}"><span class="badge {outcome}">{outcome}</span>{escape(name)} '
+        f'<h{level} id="{key}"><span class="badge {outcome}">{outcome}</span>{escape(name)}{colon} '
         f"{_OUTCOME[outcome]}{after}</h{level}>\n"
         f'<p class="soft small">{escape(where)} · lines {boot["first_line"]:,} to {boot["last_line"]:,}{which}{escape(phase)}</p>\n'
     )
     if boot["cause"]:
         yield from _cause(boot["cause"], boot["input"], level + 1)
-    yield from _facts(boot, level + 1)
-    yield from _memory(boot, key, level + 1)
-    yield from _timeline(boot, key, level + 1)
-    yield from _series(boot, key, level + 1)
+    if boot["silence"]:
+        yield from _silence(boot["silence"], level + 1)
     findings = [
         f
         for f in report["findings"]
         if (f["input"], f["replica"], f["boot"]) == (boot["input"], boot["replica"], boot["boot"])
         and f.get("kind") != "cause"
     ]
-    if findings:
-        yield f'<h{level + 1} id="{key}-findings">Findings</h{level + 1}>\n'
-        for finding in findings:
-            yield from _finding(finding, level + 2)
+    yield from _found("What should be changed", [f for f in findings if f["severity"] != "info"], key, level + 1)
+    yield from _facts(boot, level + 1)
+    yield from _memory(boot, key, level + 1)
+    yield from _timeline(boot, key, level + 1)
+    yield from _series(boot, key, level + 1)
+    yield from _found("Good to know", [f for f in findings if f["severity"] == "info"], f"{key}-info", level + 1)
     yield from _noise(boot, level + 1)
     yield "</section>\n"
+
+
+def _found(title: str, findings: Sequence[Plain], key: str, level: int) -> Iterator[str]:
+    if findings:
+        yield f'<h{level} id="{key}-findings">{title}</h{level}>\n'
+        for finding in findings:
+            yield from _finding(finding, level + 1)
 
 
 def _cause(cause: Plain, source: str, level: int) -> Iterator[str]:
@@ -217,7 +313,7 @@ def _facts(boot: Plain, level: int) -> Iterator[str]:
             text = _value(key, one)
         if one is None:
             why = boot["missing"].get(key, "no line of this log says it")
-            yield f'<tr><th scope="row">{label}</th><td><span class="unknown">unknown: {escape(why)}</span></td><td class="place"></td></tr>\n'
+            yield f'<tr><th scope="row">{label}</th><td><span class="unknown">unknown: {_prose(why)}</span></td><td class="place"></td></tr>\n'
             continue
         ranks = one.get("ranks")
         detail = ""
@@ -267,7 +363,7 @@ def _memory(boot: Plain, key: str, level: int) -> Iterator[str]:
     )
     yield f"<h{level}>Where the memory went</h{level}>\n<figure>\n<figcaption>{caption}</figcaption>\n"
     yield chart.stacked(parts, whole, "Memory of one device", about, f"{key}-memory")
-    yield '\n<table>\n<thead><tr><th scope="col">part</th><th scope="col" class="number">GiB</th><th scope="col" class="number">share</th></tr></thead>\n<tbody>\n'
+    yield '\n<table class="parts">\n<thead><tr><th scope="col">part</th><th scope="col" class="number">GiB</th><th scope="col" class="number">share</th></tr></thead>\n<tbody>\n'
     for label, size, css in parts:
         yield (
             f'<tr><th scope="row"><span class="swatch {css}"></span>{label}</th><td class="number">{size:.2f}</td>'
@@ -277,7 +373,7 @@ def _memory(boot: Plain, key: str, level: int) -> Iterator[str]:
 
 
 def _share(part: float) -> str:
-    return f"{100 * part:.0f} %" if part >= 0.01 else "< 1 %"
+    return f"{100 * part:.0f} %" if part >= 0.01 else "under 1 %"
 
 
 def _timeline(boot: Plain, key: str, level: int) -> Iterator[str]:
@@ -288,23 +384,31 @@ def _timeline(boot: Plain, key: str, level: int) -> Iterator[str]:
     ready = boot["seconds_to_ready"]
     ends = {id(step): max(step["ends"], step["seconds"]) for step in clocked}
     whole = max([*ends.values(), *(step["seconds"] for step in steps), ready or 0.0]) or 1.0
+    mark = ready if clocked and ready else None
     note = (
-        f"Each bar stands where its phase ran; phases may hold others. Full width: {_duration(whole)}"
-        + (", the green line is when the server was ready." if ready else ".")
+        "Each bar stands where its phase ran; phases may hold others."
         if clocked
-        else f"This log has no clock: the bars show lengths only. Full width: {_duration(whole)}."
+        else "This log has no clock: the bars show how long, not when."
     )
+    axis = "".join(f"<span>{_duration(at)}</span>" for at in (0.0, whole / 2, whole))
     yield f'<h{level}>Where the time went</h{level}>\n<table class="timeline">\n<caption>{note}</caption>\n'
-    yield '<thead><tr><th scope="col">phase</th><th scope="col" aria-hidden="true"></th><th scope="col" class="number">took</th><th scope="col" class="place">line</th></tr></thead>\n<tbody>\n'
+    yield f'<thead><tr><th scope="col">phase</th><th scope="col" class="chart" aria-hidden="true"><span class="axis">{axis}</span></th><th scope="col" class="number">took</th><th scope="col" class="place">line</th></tr></thead>\n<tbody>\n'
     if clocked:
         steps = sorted(steps, key=lambda step: ends.get(id(step), whole + 1) - step["seconds"])
     for step in steps:
         end = ends.get(id(step), step["seconds"])
-        detail = f' <span class="small">{escape(_short(step["detail"], 60))}</span>' if step.get("detail") else ""
+        detail = (
+            f' <span class="small detail">{escape(_short(step["detail"], 60))}</span>' if step.get("detail") else ""
+        )
         yield (
             f'<tr><th scope="row">{escape(step["phase"])}{detail}</th>'
-            f'<td class="chart" aria-hidden="true">{chart.span(end - step["seconds"], end, whole, ready if clocked else None)}</td>'
+            f'<td class="chart" aria-hidden="true">{chart.span(end - step["seconds"], end, whole, mark)}</td>'
             f'<td class="number">{_duration(step["seconds"])}</td><td class="place">{step["line"]:,}</td></tr>\n'
+        )
+    if mark is not None:
+        yield (
+            f'<tr class="is-ready"><th scope="row">ready</th><td class="chart" aria-hidden="true">{chart.moment(mark, whole)}</td>'
+            f'<td class="number">after {_duration(mark)}</td><td class="place"></td></tr>\n'
         )
     yield "</tbody>\n</table>\n"
 
@@ -316,7 +420,7 @@ def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
     rows = series["rows"]
     columns = {name: [row[at] for row in rows] for at, name in enumerate(series["columns"])}
     times = columns["seconds"]
-    yield f'<h{level}>Under load</h{level}>\n<p class="soft small">From {series["lines"]:,} statistics line{"s" if series["lines"] > 1 else ""} of the log; the time counts from the start of this boot. An idle engine prints none: then there is no line.</p>\n'
+    yield f'<h{level}>Under load</h{level}>\n<p class="soft small">From {series["lines"]:,} statistics line{"s" if series["lines"] > 1 else ""} of the log; the time counts from the start of this boot. An idle engine prints none: then there is no line.{_merged(series)}</p>\n'
     axis = _clock_axis(times)
     pictures: tuple[tuple[str, tuple[tuple[str, str], ...], str, float | None], ...] = (
         ("KV cache in use", (("kv_usage_percent", ""),), "%", 100.0),
@@ -352,6 +456,12 @@ def _series(boot: Plain, key: str, level: int) -> Iterator[str]:
         cells = "".join(f'<td class="number">{"" if value is None else f"{value:,g}"}</td>' for value in row[1:])
         yield f'<tr><th scope="row" class="number">{_duration(row[0])}</th>{cells}</tr>\n'
     yield "</tbody>\n</table>\n</div></details>\n"
+
+
+def _merged(series: Plain) -> str:
+    """Say that a point stands for several lines, where it does."""
+    each = series["lines"] / len(series["rows"])
+    return f" Each point stands for about {each:,.0f} lines: their peak, and of rates the mean." if each >= 1.5 else ""
 
 
 def _with_gaps(times: Sequence[float], values: Sequence[float | None]) -> list[tuple[float, float | None]]:
@@ -434,59 +544,37 @@ def _noise(boot: Plain, level: int) -> Iterator[str]:
 
 
 def _earlier(report: Plain, boots: Sequence[Plain], numbers: Mapping[int, str]) -> Iterator[str]:
+    several = len({(boot["input"], boot["replica"]) for boot in report["boots"]}) > 1
     yield '<section class="boot" aria-labelledby="earlier">\n<h2 id="earlier">Earlier starts</h2>\n'
     yield '<table>\n<thead><tr><th scope="col">start</th><th scope="col">outcome</th><th scope="col">cause</th><th scope="col" class="place">lines</th></tr></thead>\n<tbody>\n'
     for boot in boots:
         cause = boot["cause"]["kind"] if boot["cause"] else ""
+        name = f"start {boot['boot']}" + (f" of {escape(boot['replica'])}" if several else "")
         yield (
-            f'<tr><th scope="row">{escape(boot["replica"])}, {boot["boot"]}</th><td class="{boot["outcome"]}">{boot["outcome"]}</td>'
+            f'<tr><th scope="row">{name}</th><td class="{boot["outcome"]}">{boot["outcome"]}</td>'
             f'<td>{escape(cause)}</td><td class="place">{boot["first_line"]:,}–{boot["last_line"]:,}</td></tr>\n'
         )
     yield "</tbody>\n</table>\n"
     for boot in boots[-EARLIER:]:
-        yield f'<details class="screen"><summary>Start {boot["boot"]} of {escape(boot["replica"])}</summary>\n'
+        of = f" of {escape(boot['replica'])}" if several else ""
+        yield f'<details class="screen"><summary>Start {boot["boot"]}{of}</summary>\n'
         yield from _boot(report, boot, numbers[id(boot)], 3)
         yield "</details>\n"
     yield "</section>\n"
 
 
 def _server(report: Plain, server: Plain, key: str) -> Iterator[str]:
-    well = bool(server.get("healthy"))
-    word = "healthy" if well else "not healthy" if server.get("reachable", True) else "down"
+    word, well = state_of(server), bool(server["healthy"])
     name = " ".join(str(server[k]) for k in ("engine_title", "version") if server.get(k)) or "server"
     yield f'<section class="boot" aria-labelledby="{key}">\n<h2 id="{key}"><span class="badge {"ready" if well else "failed"}">{word}</span>{escape(name)} at {escape(server["url"])}</h2>\n'
+    findings = [f for f in report["findings"] if f["input"] == server["url"] and not f["boot"]]
+    yield from _found("What should be changed", [f for f in findings if f["severity"] != "info"], key, 3)
     yield "<table>\n<caption>What it answered</caption>\n<tbody>\n"
-    for label, value in _answers(server):
+    for label, value in answers(server):
         yield f'<tr><th scope="row">{escape(label)}</th><td>{escape(value)}</td></tr>\n'
     yield "</tbody>\n</table>\n"
-    for finding in report["findings"]:
-        if finding["input"] == server["url"] and not finding["boot"]:
-            yield from _finding(finding, 3)
+    yield from _found("Good to know", [f for f in findings if f["severity"] == "info"], f"{key}-info", 3)
     yield "</section>\n"
-
-
-def _answers(server: Plain) -> Iterator[tuple[str, str]]:
-    """What a server answered, key by key: numbers, texts, and one level of what is nested."""
-    for key, value in server.items():
-        if key in ("url", "engine", "engine_title", "healthy", "version", "reachable"):
-            continue
-        label = key.replace("_", " ")
-        if isinstance(value, Mapping):
-            text = ", ".join(f"{k.replace('_', ' ')} {_plain(v)}" for k, v in value.items() if _plain(v))
-        elif isinstance(value, (list, tuple)):
-            text = ", ".join(filter(None, (_plain(one) for one in value)))
-        else:
-            text = _plain(value)
-        if text:
-            yield label, _short(text, LOG_TEXT)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        return f"{value:,}"
-    return value if isinstance(value, str) else ""
 
 
 def _open_ends(report: Plain) -> Iterator[str]:
@@ -507,11 +595,16 @@ def _open_ends(report: Plain) -> Iterator[str]:
 
 
 def _foot(report: Plain) -> Iterator[str]:
-    yield f"<footer>\n<p>logdoctor {escape(report['logdoctor'])} read "
-    given = [f"{escape(i['name'])} ({i['lines']:,} lines, {i['bytes']:,} bytes)" for i in report["inputs"]]
+    yield f"<footer>\n<p>logdoctor {escape(report['logdoctor'])} {'read' if report['inputs'] else 'asked'} "
+    inputs = report["inputs"]
+    given = [f"{escape(i['name'])} ({i['lines']:,} lines, {i['bytes']:,} bytes)" for i in inputs]
+    if len(inputs) > MANY:
+        given = [
+            f"{len(inputs):,} files ({sum(i['lines'] for i in inputs):,} lines, {sum(i['bytes'] for i in inputs):,} bytes)"
+        ]
     yield (
-        ", ".join(given) or "no input"
-    ) + ". Line numbers are those of the file: <code>sed -n 88p server.log</code> shows line 88. "
+        ", ".join(given or [escape(server["url"]) for server in report["live"]]) or "nothing"
+    ) + '. Line numbers are those of the file: <code class="flag">sed -n 88p server.log</code> shows line 88. '
     yield "What no line says is unknown, never fine. Secrets are masked.</p>\n</footer>\n"
 
 
@@ -538,8 +631,8 @@ def _link(link: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """A sentence whose command-line flags do not break at their dashes."""
-    return _FLAG.sub(r'<span class="flag">\g<0></span>', escape(text))
+    """A sentence whose command-line flags do not break at their dashes, with what stands in backticks as code."""
+    return _TICKS.sub(r"<code>\1</code>", _FLAG.sub(r'<span class="flag">\g<0></span>', escape(text)))
 
 
 def _cut(text: str) -> str:

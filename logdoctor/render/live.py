@@ -33,19 +33,23 @@ def live_rows(report: Plain, width: int) -> Iterator[Row]:
 
 
 def _server(server: Plain, width: int) -> Iterator[Row]:
-    word, style = (
-        ("HEALTHY", "green") if server["healthy"] else ("SICK", "red") if server["reachable"] else ("DOWN", "red")
-    )
+    word, style = state_of(server).upper(), "green" if server["healthy"] else "red"
     titled = " ".join(one for one in (server.get("engine_title") or server["engine"], server["version"] or "") if one)
     yield [(word, f"bold {style}"), (f"  {titled}" if titled else "", "bold"), (f"  {server['url']}", "")]
     if not server["reachable"]:
         yield from _wrapped(_SAYS.get(server.get("problem", ""), "it cannot be reached"), "  ", width)
         return
-    for head, text in _lines(server):
+    for head, text in answers(server):
         yield from _wrapped(text, f"  {head:<18} ", width)
 
 
-def _lines(server: Plain) -> Iterator[tuple[str, str]]:
+def state_of(server: Plain) -> str:
+    """How a server that was asked is, in one word."""
+    return "healthy" if server["healthy"] else "sick" if server["reachable"] else "down"
+
+
+def answers(server: Plain) -> Iterator[tuple[str, str]]:
+    """What a server answered, as labels and texts."""
     if server["model"]:
         length = server["max_model_len"]
         yield "model", server["model"] + (f", up to {length:,} tokens" if isinstance(length, int) else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,23 +29,20 @@ def _described(text: str) -> str:
 
 
 def _diagnosis(case: Case) -> Iterator[str]:
-    """The YAML block below a test; its scalars are written as JSON, which is YAML, too."""
+    """The YAML block below a test, as simple as the readers of TAP are: nested keys, no lists, single quotes."""
     yield "  ---"
     yield f"  message: {_scalar(case.title)}"
     if case.findings:
         yield f"  severity: {case.findings[0]['severity']}"
-        yield "  findings:"
-    for finding in case.findings:
-        yield f"    - message: {_scalar(finding['message'])}"
-        for name, values in (
-            ("evidence", [f"{place(one)}: {one['said'][:500]}" for one in finding["evidence"]]),
-            ("fix", finding["fix"]),
-        ):
-            if values:
-                yield f"      {name}:"
-                yield from (f"        - {_scalar(value)}" for value in values)
+    for number, finding in enumerate(case.findings, 1):
+        yield f"  finding_{number}:"
+        yield f"    message: {_scalar(finding['message'])}"
+        evidence = [f"{place(one)}: {one['said'][:500]}" for one in finding["evidence"]]
+        yield from (f"    evidence_{at}: {_scalar(text)}" for at, text in enumerate(evidence, 1))
+        yield from (f"    fix_{at}: {_scalar(text)}" for at, text in enumerate(finding["fix"], 1))
     yield "  ..."
 
 
 def _scalar(text: str) -> str:
-    return json.dumps(text, ensure_ascii=True)
+    """A text in YAML's single quotes, where nothing but the quote itself means anything."""
+    return "'" + " ".join(text.split()).replace("'", "''") + "'"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from logdoctor.model import Trouble
 from logdoctor.read.follow import Unfinished
 from logdoctor.read.source import CHUNK
 
@@ -48,6 +49,7 @@ class Child:
 
     def __init__(self, command: Sequence[str], log: Path | None = None) -> None:
         self.label = str(log) if log is not None else f"output of {Path(command[0]).name}"
+        self.troubles: Sequence[Trouble] = ()
         self.line_open = False
         """Whether what was passed to standard error ends in the middle of a line."""
         self._log: BinaryIO | None = log.open("ab", buffering=0) if log is not None else None

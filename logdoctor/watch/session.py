@@ -122,7 +122,8 @@ class Session:
     @property
     def troubles(self) -> list[Trouble]:
         """What kept parts from being read as they should be."""
-        return [*self._troubles, *(self._reader.troubles if self._reader is not None else ())]
+        now = self._reader.troubles if self._reader is not None else ()
+        return [*self._troubles, *self.source.troubles, *now]
 
     def boots(self) -> list[Boot]:
         """Judge the boots by what was read so far; computed anew only where something has come."""

@@ -192,11 +192,11 @@ class Lines:
 class OneLine:
     """One line of a terminal, drawn over and over."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, plain: bool = False) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(file=out, highlight=False, markup=False, emoji=False)
+        self._console = Console(file=out, highlight=False, markup=False, emoji=False, no_color=plain or None)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
         self._last = ""
@@ -223,8 +223,8 @@ class OneLine:
         self._live.stop()
 
 
-def display(out: TextIO, quiet: bool = False) -> Display:
+def display(out: TextIO, quiet: bool = False, plain: bool = False) -> Display:
     """Choose how to show the line: drawn over on a terminal, one per phase elsewhere."""
     if quiet:
         return Silent()
-    return OneLine(out) if out.isatty() else Lines(out)
+    return OneLine(out, plain) if out.isatty() else Lines(out)
