@@ -98,12 +98,17 @@ def check_log(
     tokens: int,
     draft: Architecture | None = None,
 ) -> LogCheck:
-    """Recompute the tokens that a pool of the logged size holds; rounded GiB give a small pool slack."""
-    made = allot(plan(architecture, settings, accounting, draft), int(kv_gib * GIB))
-    slack = AGREES + 0.005 / kv_gib if kv_gib > 0 else AGREES
+    """Recompute the tokens that a pool of the logged size holds; the log's GiB are rounded to hundredths."""
+    layout = plan(architecture, settings, accounting, draft)
+    least, made, most = (allot(layout, int(max(0.0, gib) * GIB)) for gib in (kv_gib - 0.005, kv_gib, kv_gib + 0.005))
     computed = kv_gib * GIB / made.tokens if made.tokens else float("inf")
     logged = kv_gib * GIB / tokens if tokens else float("inf")
-    agrees = made.tokens > 0 and tokens > 0 and abs(logged / computed - 1) <= slack
+    agrees = (
+        made.tokens > 0
+        and tokens > 0
+        and least.tokens <= tokens * (1 + AGREES)
+        and tokens <= most.tokens * (1 + AGREES)
+    )
     return LogCheck(logged, computed, tokens, made.tokens, agrees)
 
 
