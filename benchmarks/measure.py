@@ -42,7 +42,13 @@ def spent(work: Callable[[], object]) -> tuple[float, float]:
 
 def run(command: Sequence[str]) -> Callable[[], object]:
     """A command whose output nobody reads."""
-    return lambda: subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+    def work() -> None:
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        if done.returncode not in (0, 1):  # what does not work is quick
+            raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.decode()}")
+
+    return work
 
 
 def pipe(command: str) -> Callable[[], object]:
@@ -62,8 +68,9 @@ def on_terminal(command: Sequence[str]) -> Callable[[], object]:
                 pass
         except OSError:  # the other end is closed
             pass
-        child.wait()
         os.close(front)
+        if child.wait() not in (0, 1):
+            raise SystemExit(f"{' '.join(command)}: exit status {child.returncode}")
 
     return work
 
@@ -126,6 +133,8 @@ def small(folder: Path, mebibytes: int, rounds: int) -> Rows:
         ("--version", run([*CHECK[:3], "--version"]), "7"),
         ("--help", run([*CHECK[:3], "--help"]), "7"),
     ):
+        for _ in range(3):
+            spent(ours)
         yield f"{name}, CPU : a bare Python's", ratios(ours, bare, 5 * rounds)[0], target
 
 
@@ -193,6 +202,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--results", type=Path, default=HERE / "results.json")
     given = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled once, not at every start
+    os.environ["TERM"] = "xterm-256color"
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     found: dict[str, object] = {"machine": machine, "mebibytes": given.mebibytes}
     print(f"{machine}; big log of {given.mebibytes} MiB")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-import regex
-
 from logdoctor.knowledge import Engine, Kind, Knowledge
 from logdoctor.model import PHASES, Boot, Fact, Notice, Speaker
+from logdoctor.regexes import compiled
 
 EVENTS = 300
 """Events of one kind and pattern that a boot keeps; more are counted."""
@@ -17,7 +16,7 @@ NOTICES = 400
 SPAWN_SECONDS = 120.0
 """A child that imports the main module again prints its banner within this time of its parent's."""
 
-_DIGITS = regex.compile(r"0x[0-9a-f]+|\d+")
+_DIGITS = r"0x[0-9a-f]+|\d+"
 _RANK = {name: i for i, name in enumerate(PHASES)}
 _ENGINE_BEGUN = _RANK["load"]
 
@@ -89,7 +88,7 @@ class Life:
     def _notice(self, fact: Fact) -> None:
         text = str(fact.fields["text"])
         known = str(fact.fields.get("known", ""))
-        key = (str(fact.fields["level"]), known, "" if known else _DIGITS.sub("0", text))
+        key = (str(fact.fields["level"]), known, "" if known else compiled(_DIGITS).sub("0", text))
         at = self._notices.get(key)
         if at is not None:
             self.notices[at] = replace(self.notices[at], count=self.notices[at].count + 1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from logdoctor.knowledge import KnowledgeError, Table
+from logdoctor.broken import KnowledgeError
+from logdoctor.knowledge import Table
 from logdoctor.rule import SETTINGS
+
+if TYPE_CHECKING:
+    import datetime
 
 NAME = "logdoctor.toml"
 
@@ -63,6 +65,8 @@ def find(start: Path) -> Path | None:
 
 def load(path: Path, rules: Sequence[str], today: datetime.date) -> Config:
     """Read logdoctor.toml. Raises KnowledgeError with every error that was found."""
+    import tomllib
+
     errors: list[str] = []
     try:
         data = tomllib.loads(path.read_text("utf-8"))
@@ -102,6 +106,8 @@ def _section(table: Table, name: str) -> dict[str, Any]:
 def _rules(
     table: Table, known: Sequence[str], today: datetime.date
 ) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    import datetime
+
     inner = Table(f"{table.where}: rules", table.mapping("rules"), table.errors)
     ignore: dict[str, str] = {}
     expired: list[str] = []

@@ -11,7 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from logdoctor.knowledge import COMMON, KnowledgeError, Table, load_outline, places, taken
+from logdoctor.broken import KnowledgeError
+from logdoctor.knowledge import COMMON, Table, load_outline, places, taken
 from logdoctor.startup import covers
 
 FILE = "dashboard.toml"

@@ -12,6 +12,9 @@ from typing import Any
 
 import regex
 
+from logdoctor.regexes import compiled
+from logdoctor.releases import compared, release
+
 UNITS: Mapping[str, float] = {
     "GiB": 1.0,
     "MiB": 2.0**-10,
@@ -85,6 +88,27 @@ class Expression:
     def value(self, lookup: Lookup, lists: Lists | None = None) -> Any:
         """Work the expression out. Raises Missing where a value is not there."""
         return _work(self.text)(lookup, lists or _no_lists)
+
+    def excludes(self, given: Mapping[str, Any]) -> bool:
+        """Tell without working it out that the expression is false for a fact with these fields: another is meant."""
+        wanted = _wanted(self.text)
+        return wanted is not None and given.get(wanted[0], wanted[1]) != wanted[1]
+
+
+@cache
+def _wanted(text: str) -> tuple[str, str] | None:
+    """A name and the text that it must be equal to wherever the expression holds, if there is such a part."""
+    tree = _tree(text)
+    for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
+        if (
+            isinstance(part, ast.Compare)
+            and isinstance(part.left, ast.Name)
+            and isinstance(part.ops[0], ast.Eq)
+            and isinstance(part.comparators[0], ast.Constant)
+            and isinstance(part.comparators[0].value, str)
+        ):
+            return part.left.id, part.comparators[0].value
+    return None
 
 
 def _no_lists(name: str) -> Sequence[Any]:
@@ -304,7 +328,7 @@ def _apply(function: str, values: list[Any]) -> Any:
     if function == "distinct":
         return len({repr(value) for value in values})
     if function == "matches":
-        return bool(regex.search(values[1], str(values[0])[:LONGEST], timeout=0.2))
+        return bool(compiled(values[1]).search(str(values[0])[:LONGEST], timeout=0.2))
     if function == "lower":
         return str(values[0]).lower()
     if function == "startswith":
@@ -326,6 +350,9 @@ def _apply(function: str, values: list[Any]) -> Any:
 
 def _satisfies(version: str, specifier: str) -> bool:
     """Whether a version meets a specifier; a bare version must be the same one."""
+    simple = compared(specifier, version)
+    if simple is not None:
+        return simple
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion, Version
 
@@ -341,11 +368,14 @@ def _satisfies(version: str, specifier: str) -> bool:
 
 def _same_version(one: str, other: str) -> bool:
     """Whether two versions are one release: a build's local part (+cu130) counts only where both name it."""
-    from packaging.version import InvalidVersion, Version
-
     one, other = one.removeprefix("v"), other.removeprefix("v")
     if one == other:
         return True
+    left_numbers, right_numbers = release(one), release(other)
+    if left_numbers is not None and right_numbers is not None:
+        return left_numbers == right_numbers
+    from packaging.version import InvalidVersion, Version
+
     try:
         left, right = Version(one), Version(other)
     except InvalidVersion:
@@ -355,7 +385,7 @@ def _same_version(one: str, other: str) -> bool:
     return Version(left.public) == Version(right.public)
 
 
-def compared(expression: Expression, name: str) -> list[str]:
+def compared_with(expression: Expression, name: str) -> list[str]:
     """The texts that an expression compares a name with, by `==`, `!=` or `in`."""
     found = []
     for node in ast.walk(_tree(expression.text)):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import glob
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from logdoctor.model import Trouble
 from logdoctor.read.source import STDIN
+from logdoctor.regexes import compiled
 
-_LOG_NAME = re.compile(
-    r"\.(?:log|out|err|txt|jsonl?|stdout|stderr)(?:[-._]\d[\w-]*)*(?:\.(?:gz|zst|xz|bz2))?$|^(?:stdout|stderr|messages|syslog)$"
+_LOG_NAME = (
+    r"\.(?:log|out|err|txt|jsonl?|stdout|stderr)(?:[-._]\d[\w-]*)*(?:\.(?:gz|zst|xz|bz2))?$"
+    r"|^(?:stdout|stderr|messages|syslog)$"
 )
-_PACKED = re.compile(r"\.(?:gz|zst|xz|bz2)$")
-_ROTATED = re.compile(
+_PACKED = r"\.(?:gz|zst|xz|bz2)$"
+_ROTATED = (
     r"^(?P<base>.+?)(?:\.(?P<number>\d{1,4})|[-._](?P<date>\d{8}(?:[-_T]?\d{2,6})?|\d{4}-\d\d-\d\d(?:[-_T][\d.-]+)?))$"
 )
-_HALF = re.compile(r"(?<![A-Za-z0-9])(?P<stream>stdout|stderr|out|err)(?![A-Za-z0-9])")
+_HALF = r"(?<![A-Za-z0-9])(?P<stream>stdout|stderr|out|err)(?![A-Za-z0-9])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,15 @@ def _meant(argument: str, troubles: list[Trouble]) -> Iterator[str]:
     path = Path(argument)
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.is_file())
-        logs = [p for p in files if _LOG_NAME.search(p.name)] or [p for p in files if not p.suffix]
+        logs = [p for p in files if compiled(_LOG_NAME).search(p.name)] or [p for p in files if not p.suffix]
         if not logs:
             troubles.append(
                 Trouble(argument, "is a folder that holds no logs (*.log, *.out, *.err, *.txt, *.json, packed or not)")
             )
         yield from (str(p) for p in logs)
     elif not path.exists() and any(c in argument for c in "*?["):
+        import glob
+
         matched = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
         if not matched:
             troubles.append(Trouble(argument, "matches no file"))
@@ -110,15 +112,15 @@ def _family(name: str) -> str:
     """The name of a log without its place in a rotation."""
     if name == STDIN:
         return name
-    plain = _PACKED.sub("", name)
-    match = _ROTATED.match(plain)
+    plain = compiled(_PACKED).sub("", name)
+    match = compiled(_ROTATED).match(plain)
     return match["base"] if match and Path(match["base"]).suffix else plain
 
 
 def _age(name: str) -> tuple[int, int, str]:
     """Sort key: the oldest part first; the plain name is the newest."""
-    plain = _PACKED.sub("", name)
-    match = _ROTATED.match(plain)
+    plain = compiled(_PACKED).sub("", name)
+    match = compiled(_ROTATED).match(plain)
     if match is None or not Path(match["base"]).suffix:
         return (2, 0, "")
     if match["number"]:
@@ -128,10 +130,10 @@ def _age(name: str) -> tuple[int, int, str]:
 
 def _half(name: str) -> str:
     """The name of a start whose streams are in two files, or nothing."""
-    base = Path(name).name
-    return f"{Path(name).parent}/{_HALF.sub('*', base)}" if name != STDIN and _HALF.search(base) else ""
+    base, half = Path(name).name, compiled(_HALF)
+    return f"{Path(name).parent}/{half.sub('*', base)}" if name != STDIN and half.search(base) else ""
 
 
 def _stream(name: str) -> str:
-    match = list(_HALF.finditer(Path(name).name))
+    match = list(compiled(_HALF).finditer(Path(name).name))
     return match[-1]["stream"][-3:] if match else ""

@@ -436,6 +436,8 @@ def _let(let: Let, scene: Scene, lookup: Lookup, cited: list[Evidence]) -> Any:
 def _holds(where: Any, fact: Fact, lookup: Lookup) -> bool:
     if where is None:
         return True
+    if where.excludes(fact.fields):
+        return False
     try:
         return bool(where.value(_of_fact(fact, lookup)))
     except Missing:
@@ -464,6 +466,8 @@ def _clause(clause: Clause, scene: Scene, lookup: Lookup) -> list[Fact] | None:
     found: list[Fact] = []
     missing: Missing | None = None
     for fact in scene.of_kind(clause.fact):
+        if clause.where is not None and clause.where.excludes(fact.fields):
+            continue
         try:
             if clause.where is None or clause.where.value(_of_fact(fact, lookup), scene.values):
                 found.append(fact)

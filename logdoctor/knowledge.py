@@ -6,7 +6,6 @@ What an engine prints and how it fails is data (see docs/knowledge.md). This mod
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import regex
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.expression import ExpressionError, parse
 from logdoctor.model import PHASES
 
@@ -47,14 +47,6 @@ ENVELOPE_GROUPS = frozenset(
         "trace",
     }
 )
-
-
-class KnowledgeError(Exception):
-    """Knowledge files that are wrong: every error found, each with its file and key."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        self.errors = tuple(errors)
-        super().__init__("\n".join(errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +360,8 @@ def _samples(table: Table, key: str = "sample") -> tuple[Sample, ...]:
 
 
 def _kinds(path: Path, errors: list[str]) -> dict[str, Kind]:
+    import tomllib
+
     kinds = {}
     for name, data in tomllib.loads(path.read_text("utf-8")).get("kind", {}).items():
         table = Table(f"{path.name}: kind {name}", data, errors)
@@ -572,6 +566,8 @@ def _suggest(name: str, known: Mapping[str, object]) -> str:
 
 
 def _parse(path: Path, errors: list[str]) -> dict[str, Any]:
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

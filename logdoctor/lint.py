@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.check import read_text
 from logdoctor.judge import judge
-from logdoctor.knowledge import Benign, Envelope, Failure, Knowledge, KnowledgeError, Pattern, inspect
+from logdoctor.knowledge import Benign, Envelope, Failure, Knowledge, Pattern, inspect
 from logdoctor.model import PHASES, Evidence, Fact
 from logdoctor.read.extract import facts_of, hears
 from logdoctor.read.peel import Peeler

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from logdoctor.model import PHASES, Evidence, Fact, Outcome
+from logdoctor.regexes import compiled
 
 PROGRESS = frozenset(
     (
@@ -16,7 +16,7 @@ PROGRESS = frozenset(
 )  # fmt: skip
 """Kinds of facts that show that a start went on."""
 
-_BIND = re.compile(r"\b[Bb]ind(?:ing)? (?:on address|to)\b")
+_BIND = r"\b[Bb]ind(?:ing)? (?:on address|to)\b"
 _FRONT_END = frozenset(("banner", "version"))
 
 
@@ -158,7 +158,7 @@ def _never_listened(facts: Sequence[Fact], ready_at: int) -> bool:
         if fact.kind in ("access", "stats", "ready") or (fact.kind == "http" and fact.fields.get("step") == "running"):
             return False
         if fact.kind == "failure" and fact.fields.get("role") == "cause":
-            return _BIND.search(fact.evidence.said) is not None
+            return compiled(_BIND).search(fact.evidence.said) is not None
     return False
 
 

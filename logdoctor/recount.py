@@ -31,7 +31,7 @@ from logdoctor.size.accounting import (
 from logdoctor.size.architecture import Architecture, Refusal
 from logdoctor.size.budget import find_card, measured_weights
 from logdoctor.size.models import Model, UnknownModel, find_model
-from logdoctor.size.report import Request, case_of, check_log, divided_by_kind, report
+from logdoctor.size.report import Request, case_of, check_log, report
 from logdoctor.size.users import eight_bits, recommend
 from logdoctor.startup import Startup
 from logdoctor.wish import Wish, draft_of, model_of, named, request_of, spelled
@@ -293,6 +293,7 @@ def _settings_of_log(
         state_pages=_state_pages(logged, architecture),
         state_dtype=_dtype(logged.flag("mamba_ssm_cache_dtype")),
         windows_kept=logged.mode("hybrid-kv-cache-manager") is not False,
+        window_share=_window_share(logged),
         unquantised_layers=frozenset(_layers(logged.flag("kv_cache_dtype_skip_layers"))),
     )
     return _draft_of_log(wish, logged, settings, architecture, notes)
@@ -321,6 +322,15 @@ def _in_flight(logged: Logged, stages: int, accounting: Accounting) -> int:
         return 1
     on = logged.mode("async-scheduling")
     return stages + 1 if on or (on is None and logged.flag("async_scheduling") is True) else stages
+
+
+def _window_share(logged: Logged) -> float:
+    """Tokens of the windows' pool for each token of the other; 1 where the log tells of one pool."""
+    for fact in logged.boot.facts:
+        full, window = fact.fields.get("full_tokens"), fact.fields.get("window_tokens")
+        if fact.kind == "kv_groups" and full and window:
+            return float(window / full)
+    return 1.0
 
 
 def _state_pages(logged: Logged, architecture: Architecture) -> str | None:
@@ -412,7 +422,6 @@ def _check(
         # Old releases print blocks only; their tokens are these by their size.
         tokens = int(said.kv_blocks.value) * block_size(architecture, settings)
     both = gib is not None and gib > 0 and tokens is not None and tokens > 0
-    both = both and not divided_by_kind(architecture, accounting)  # such a pool's share is on no line
     found = check_log(architecture, settings, accounting, gib or 0.0, tokens or 0, draft) if both else None
     logged_bytes = found.logged_bytes_per_token if found else None
     computed = made.bytes_per_token if found is None else found.computed_bytes_per_token

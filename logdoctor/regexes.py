@@ -6,7 +6,6 @@ import atexit
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -40,6 +39,8 @@ def owned(path: Path) -> bool:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees the old one or the new one, never half; a failure is no matter."""
+    import tempfile
+
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)

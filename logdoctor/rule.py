@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import string
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logdoctor.expression import Expression, ExpressionError, compared, parse
-from logdoctor.knowledge import Kind, KnowledgeError, Table
+from logdoctor.broken import KnowledgeError
+from logdoctor.expression import Expression, ExpressionError, compared_with, parse
+from logdoctor.knowledge import Kind, Table
 from logdoctor.model import Severity
 
 SCOPES = ("process", "boot", "replica", "fleet", "live")
@@ -146,6 +146,8 @@ def load_rules(folders: Sequence[Path], kinds: Mapping[str, Kind], doubts: list[
 
 
 def _rule(path: Path, place: Path, kinds: Mapping[str, Kind], errors: list[str]) -> Rule | None:
+    import tomllib
+
     file = path.relative_to(place).as_posix()
     try:
         data = tomllib.loads(path.read_text("utf-8"))
@@ -208,7 +210,7 @@ def _keys(rule: Rule, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, str]]:
         for name in sorted(where.names | where.lists):
             yield from _key_of(name)
         if fact in kinds and kinds[fact].key:
-            yield from ((fact, value) for value in compared(where, kinds[fact].key))
+            yield from ((fact, value) for value in compared_with(where, kinds[fact].key))
     for text in (rule.message, rule.why, *rule.fix):
         for name in placeholders(text):
             yield from _key_of(name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from logdoctor.knowledge import Engine
 from logdoctor.model import Evidence, Fact
+from logdoctor.releases import compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,9 @@ def startup(facts: Sequence[Fact], engine: Engine | None) -> Startup:
         for key, value in said.items()
         if value is None and key != "max_model_len"
     }
+    wording = by_wording(facts, engine) if "version" in why else ""
+    if wording:
+        why["version"] = f"by its wording {wording}. {why['version']}"
     return Startup(
         **said,
         engines=_engines(facts),
@@ -211,9 +215,35 @@ def _why_missing(
     return "no line of this log says it"
 
 
+def by_wording(facts: Sequence[Fact], engine: Engine | None) -> str:
+    """Say between which releases the wording of a log places it; nothing where it tells nothing, or two releases."""
+    from packaging.version import Version
+
+    prints = engine.settings.get("fingerprints", ()) if engine is not None else ()
+    lows: set[str] = set()
+    highs: set[str] = set()
+    for one in prints:
+        if any(one["contains"] in fact.evidence.text for fact in facts):
+            for part in one["versions"].split(","):
+                (lows if part.startswith(">") else highs).add(part)
+    low = max((part.lstrip(">=") for part in lows), key=Version, default="")
+    high = min(highs, key=lambda part: Version(part.lstrip("<=")), default="")
+    if low and high and Version(low) > Version(high.lstrip("<=")):
+        return ""
+    words = [f"{low} or newer"] if low else []
+    if high:
+        words.append(f"{high[2:]} or older" if high.startswith("<=") else f"older than {high[1:]}")
+    return ", ".join(words)
+
+
 @lru_cache(maxsize=4096)
 def covers(specifier: str, version: str) -> bool:
     """Tell whether a version is in a range; a development build counts as the release that it leads to."""
+    simple = compared(specifier, version)
+    return _covers(specifier, version) if simple is None else simple
+
+
+def _covers(specifier: str, version: str) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion, Version
 

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "logdoctor"
 
 LAYERS = (
-    ("version", "regexes"),
+    ("version", "broken", "regexes", "releases"),
     ("model", "mask", "expression"),
     ("knowledge", "size"),
     ("read",),

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import start
+from conftest import FIXTURES, start
 from test_properties import BROKEN
 
 from logdoctor.cli import commands, surface
@@ -236,6 +236,35 @@ def test_each_command_is_listed_with_the_first_line_of_its_help() -> None:
     for name, line in COMMANDS.items():
         info = importlib.import_module(f"logdoctor.cli.commands.{name}").app.registered_commands[0]
         assert (info.name, info.callback.__doc__.splitlines()[0]) == (name, line)
+
+
+def test_a_small_run_imports_little() -> None:
+    """A second check of a small log imports nothing that it does not need: each of these is a tenth of the start."""
+    code = "import sys; from logdoctor.cli import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    log = FIXTURES / "vllm-0.31.0" / "requests-then-stop" / "server.log"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code, "check", str(log)], capture_output=True, timeout=60)
+    assert done.stdout.startswith(b"STOPPED")
+    heavy = {
+        *("asyncio", "email", "http", "hyperscan", "json", "multiprocessing", "packaging", "pydantic", "requests"),
+        *("rich", "ssl", "tomllib", "urllib3", "zstandard"),
+    }
+    assert not heavy & set(done.stderr.decode().split())
+
+
+def test_options_stand_anywhere(log: Path) -> None:
+    """Options may stand before, between and behind logs; what is behind -- is a log, whatever it is called."""
+    odd = log.with_name("-v")
+    odd.write_text(log.read_text())
+    two = ("--format", "json")
+    for arguments in ((str(log), *two, str(odd)), (*two, str(log), str(odd)), (*two, "--", str(log), "-v")):
+        done = subprocess.run(
+            [sys.executable, "-m", "logdoctor", "check", *arguments],
+            capture_output=True,
+            cwd=log.parent,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )
+        assert len(json.loads(done.stdout)["inputs"]) == 2, done.stderr
 
 
 def test_last_looks_at_the_newest_boot_only(tmp_path: Path) -> None:

@@ -724,3 +724,40 @@ def test_lnav_takes_the_file_and_reads_a_log(lnav_file: Path, tmp_path: Path) ->
         "-c", ";SELECT tokens, process, log_level FROM vllm_kv_cache_size_and_concurrency", str(busy_log),
     )  # fmt: skip
     assert re.search(r"4,096 +EngineCore +info", said)
+
+
+# ── the documentation ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_documentation_shows_what_comes_out() -> None:
+    """Each form has its row and its chapter, endings are right, and each line of a sample is one of the real output."""
+    text = (FIXTURES.parent / "docs" / "outputs.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \|([^|]*)\|", text, re.MULTILINE))
+    assert {name: tuple(re.findall(r"`([^`]+)`", endings)) for name, endings in rows.items()} == {
+        name: form.endings for name, form in FORMATS.items()
+    }
+    for name in (*FORMATS, "lnav", "bundle"):
+        assert f"\n## {name}\n" in text
+    samples = re.findall(r"<!-- sample (\w+) -->\n```\w+\n(.*?)```", text, re.DOTALL)
+    assert {form for form, _ in samples} == {*FORMATS, "summary"} - {"html"}
+    names = (
+        "tensor-parallel-3",
+        *re.findall(r"^ {12}([a-z0-9-]+)/server\.log", dict(samples)["summary"], re.MULTILINE),
+    )
+    logs = [
+        f"fixtures/vllm-0.31.0/{name}/server.log" for name in dict.fromkeys((*names, "api-key-refused", "debug-level"))
+    ]
+    for form, sample in samples:
+        arguments = logs if form == "summary" else logs[:1]
+        done = subprocess.run(
+            [sys.executable, "-m", "logdoctor", "check", *arguments] + ([] if form == "summary" else ["-f", form]),
+            capture_output=True,
+            cwd=FIXTURES.parent,
+            timeout=60,
+        )
+        said = [re.sub(r"\d+", "0", line).rstrip() for line in done.stdout.decode().split("\n")]
+        for line in sample.rstrip("\n").split("\n"):
+            shown = re.sub(r"\d+", "0", line).rstrip()
+            assert line == "…" or any(
+                one == shown or (shown[-1:] == "…" and one.startswith(shown[:-1])) for one in said
+            ), (form, line)

@@ -11,6 +11,7 @@ from conftest import FIXTURES
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from logdoctor import mask
 from logdoctor.mask import (
     HIDDEN,
     _opaque,
@@ -24,6 +25,7 @@ from logdoctor.mask import (
     withheld,
     without,
 )
+from logdoctor.regexes import compiled
 
 # Each holds the word PLANTED (or is a shape of its own, below) where a secret would stand, and `keep` where none does.
 NAMED = [
@@ -191,6 +193,22 @@ def test_a_key_of_a_known_vendor_is_hidden_wherever_it_stands(value: str, around
 def test_what_only_sounds_like_a_secret_stays(line: str) -> None:
     """Tokens of a tokenizer, keys of a cache, names of models and counts are not masked."""
     assert safe(line) == line
+
+
+def test_no_pattern_is_passed_over_that_would_match() -> None:
+    """The texts that tell which patterns need not be tried are in everything that those patterns match."""
+    texts = [*NAMED, *SHAPES, *(line for block in BLOCKS.values() for line in block)]
+    for log in sorted(FIXTURES.glob("*/*/server.log"))[::5]:
+        texts += log.read_text("utf-8", "replace").splitlines()
+    matched = set()
+    for one in texts:
+        for text in (one, one.upper(), one.replace("k", "\u212a").replace("s", "\u017f"), one.replace("i", "\u0131")):
+            possible = mask._possible(text)
+            for pattern in mask._PATTERNS:
+                if compiled(pattern).search(text):
+                    assert pattern in possible, text
+                    matched.add(pattern)
+    assert len(matched) == len(mask._PATTERNS)
 
 
 @settings(max_examples=200, deadline=None)

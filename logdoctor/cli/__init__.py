@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.cli.stop import Stop
 
 INTERRUPTED = 130
@@ -28,7 +30,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from typer.exceptions import TyperException
 
     from logdoctor.cli.app import app
-    from logdoctor.knowledge import KnowledgeError
 
     given = list(arguments) if arguments is not None else sys.argv[1:]
     try:
@@ -66,4 +67,14 @@ def entry() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
-    sys.exit(run())
+    if sys.argv[1:] == ["--version"]:  # the whole command line need not be imported for this
+        from logdoctor.version import __version__
+
+        print(f"logdoctor {__version__}")
+        return
+    # What is made while starting stays until the end: to search it for garbage, again and again and once more at exit,
+    # costs more than to read a small log.
+    gc.set_threshold(50_000)
+    status = run()
+    gc.freeze()
+    sys.exit(status)

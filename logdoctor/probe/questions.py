@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from logdoctor.knowledge import COMMON, KnowledgeError, Table, places, taken
+from logdoctor.broken import KnowledgeError
+from logdoctor.knowledge import COMMON, Table, places, taken
 from logdoctor.startup import covers
 
 FILE = "probes.toml"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+import regex
+
+from logdoctor.regexes import compiled
+
 _FIELDS = {
     "Y": r"(?P<Y>\d{4})",
     "y": r"(?P<y>\d{2})",
@@ -24,15 +28,15 @@ _FIELDS = {
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 _BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
-_RFC3339 = re.compile(
+_RFC3339 = (
     r"(?P<Y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)[T ](?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)"
     r"(?:[.,](?P<f>\d{1,9}))?(?P<z> ?(?:Z|[+-]\d\d:?\d\d))?"
 )
-_EPOCH = re.compile(r"\d{1,19}(?:\.\d+)?")
+_EPOCH = r"\d{1,19}(?:\.\d+)?"
 
 
 @lru_cache(maxsize=64)
-def _compiled(form: str) -> re.Pattern[str]:
+def _compiled(form: str) -> regex.Pattern[str]:
     parts = []
     at = 0
     while at < len(form):
@@ -42,20 +46,20 @@ def _compiled(form: str) -> re.Pattern[str]:
         else:
             parts.append(r"\s+" if form[at] == " " else re.escape(form[at]))
             at += 1
-    return re.compile("".join(parts))
+    return compiled("".join(parts))
 
 
 def seconds(text: str, forms: tuple[str, ...]) -> float | None:
     """Seconds since 1970 (where no year is printed: since the start of an unnamed leap year)."""
     for form in forms:
         if form == "epoch":
-            if _EPOCH.fullmatch(text):
+            if compiled(_EPOCH).fullmatch(text):
                 value = float(text)
                 while value > 1e11:
                     value /= 1000.0
                 return value
             continue
-        match = (_RFC3339 if form == "rfc3339" else _compiled(form)).match(text.strip())
+        match = (compiled(_RFC3339) if form == "rfc3339" else _compiled(form)).match(text.strip())
         if match:
             return _seconds({key: value for key, value in match.groupdict().items() if value})
     return None

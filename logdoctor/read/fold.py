@@ -7,7 +7,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -84,10 +83,15 @@ class Fold:
     def __init__(self, patterns: Sequence[Pattern], kinds: Mapping[str, Kind]) -> None:
         self.patterns = patterns
         self._kinds = kinds
+        self._compiled: dict[int, _Periodic] = {}
 
-    @cached_property
-    def _periodic(self) -> list[_Periodic]:
-        return [_compile(pattern, self._kinds[pattern.fact]) for pattern in self.patterns]
+    def _of(self, index: int) -> _Periodic:
+        """A pattern, compiled when its literal was first seen."""
+        one = self._compiled.get(index)
+        if one is None:
+            pattern = self.patterns[index]
+            one = self._compiled[index] = _compile(pattern, self._kinds[pattern.fact])
+        return one
 
     def facts(
         self,
@@ -106,7 +110,7 @@ class Fold:
         """
         found: list[Folded] = []
         for index, places in seen.items():
-            one = self._periodic[index]
+            one = self._of(index)
             if places is not None:
                 places = places[bisect_left(places, begin) : bisect_left(places, end)]
             if one.common:

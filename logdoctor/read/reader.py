@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-import regex
-
 from logdoctor.knowledge import BELOW, COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
 from logdoctor.read import blocks as block_room
@@ -36,7 +34,7 @@ _MARKS = (
     '"warning"',
 )
 _SEVERE = ("warning", "error", "critical")
-_WARNS = regex.compile(r"(?:^|\s)(?P<class>[A-Z]\w*Warning): ")
+_WARNS = r"(?:^|\s)(?P<class>[A-Z]\w*Warning): "
 _NEVER_A_CAUSE = ("Warning", "CancelledError", "GeneratorExit")
 """Ends of the names of exceptions that are warnings, or that only say that something else ended a task."""
 HOLD = 64
@@ -547,7 +545,7 @@ class Reader:
         if said or failures:
             return
         level = message.level
-        warns = _WARNS.search(text[:600])
+        warns = compiled(_WARNS).search(text[:600])
         if level not in _SEVERE and warns:
             level = "warning"
         if level in _SEVERE and text.strip():

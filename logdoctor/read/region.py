@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import regex
-
 from logdoctor.model import Message
+from logdoctor.regexes import compiled
 
 OPENING = "Traceback (most recent call last)"
 LONGEST = 400
@@ -17,13 +16,13 @@ PATIENCE = 60
 NOISE = 4
 """Lines in a row that another program may write between two lines of a traceback."""
 
-_FRAME = regex.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-_EXCEPTION = regex.compile(
+_FRAME = r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)'
+_EXCEPTION = (
     r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
     r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Iteration|Group|Overflow|Cancelled|Refused|Found"
     r"|Signal|Fault|Abort))(?:: ?(?P<message>.*))?$"
 )
-_LAST = regex.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (?P<message>.*))?$")
+_LAST = r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (?P<message>.*))?$"
 _BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
 _MARKS = frozenset("^~+|- ")
 
@@ -50,7 +49,7 @@ class Traceback:
     phase: str = ""
     read: int = 0
     last_number: int = 0
-    code_next: bool = field(default=False)
+    code_next: bool = False
     path: list[str] = field(default_factory=list)
     bare: bool = False
     noise: int = 0
@@ -62,7 +61,7 @@ class Traceback:
         text = message.text.replace("\xa0", " ")  # copied from a web page
         if OPENING in text:
             return "over"
-        match = _FRAME.match(text)
+        match = compiled(_FRAME).match(text)
         if match:
             self.frame = f"{match['function']} ({match['file'].rpartition('/')[2]}:{match['line']})"
             self.phase = self.frames.get(match["function"], self.phase)
@@ -84,17 +83,17 @@ class Traceback:
 
 def frame(text: str) -> bool:
     """Tell whether a line is a traceback's frame."""
-    return text.startswith("  File ") and _FRAME.match(text) is not None
+    return text.startswith("  File ") and compiled(_FRAME).match(text) is not None
 
 
 def exception(text: str) -> Raised | None:
     """Read a bare exception line by the habits of naming exceptions."""
-    match = _EXCEPTION.match(text[:4096])
+    match = compiled(_EXCEPTION).match(text[:4096])
     return Raised(match["type"], match["message"] or "") if match else None
 
 
 def _last(text: str) -> Raised | None:
-    match = _LAST.match(text[:4096])
+    match = compiled(_LAST).match(text[:4096])
     # "nohup: ignoring input" is no exception: classes are capitalised, or told with their module.
     if match is None or not ("." in match["type"] or match["type"].lstrip("_")[:1].isupper()):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ SMALL = 256 << 10
 
 
 _DIGITS = b"0123456789"
-_WORDS = re.compile(rb"[A-Za-z0-9_]{4,}")
-_INNER = re.compile(rb"(?<=[^A-Za-z0-9_])[A-Za-z0-9_]{4,}(?=[^A-Za-z0-9_])")
+PIECE = memoryview(b"").cast("I").itemsize
+"""Bytes of a piece of text that stands for a number: a set of them tells fast which literals cannot be there."""
 
 
 class Scanner:
@@ -36,8 +37,7 @@ class Scanner:
         self._seen = 0
         self._automaton: _Automaton | None = None
         self._tried = False
-        self._by_word: dict[bytes, list[int]] = {}
-        self._wordless: list[int] = []
+        self._pieces: list[tuple[int, tuple[int, ...]]] = []
 
     def hits(self, data: bytes) -> list[tuple[int, int]]:
         """Give (offset, index) of all occurrences, by offset; of what is unusual, of the digit that is."""
@@ -57,24 +57,30 @@ class Scanner:
         for index, texts in self._unusual.items():
             expression = self._expressions.get(index)
             if expression is None:
-                expression = self._expressions[index] = re.compile(b"|".join(map(re.escape, texts)))
+                expression = self._expressions[index] = _any_of(texts)
             found += [(match.end() - 1, index) for match in expression.finditer(data)]
         found.sort()
         return found
 
     def _possible(self, data: bytes) -> list[int]:
-        """The literals that can be in the data: those whose longest whole word is, and those without one."""
-        if not self._by_word and not self._wordless:
-            for index, literal in self.literals.items():
-                inner = _INNER.findall(literal)
-                if inner:
-                    self._by_word.setdefault(max(inner, key=len), []).append(index)
-                else:
-                    self._wordless.append(index)
-        possible = list(self._wordless)
-        for word in self._by_word.keys() & set(_WORDS.findall(data)):
-            possible += self._by_word[word]
-        return possible
+        """The literals that can be in the data: those of which a few pieces are, and those too short for that."""
+        if not self._pieces:
+            self._pieces = [(index, _pieces(literal)) for index, literal in self.literals.items()]
+        there: set[int] = set()
+        for first in range(PIECE):
+            end = len(data) - (len(data) - first) % PIECE
+            there.update(memoryview(data)[first:end].cast("I"))
+        return [index for index, pieces in self._pieces if there.issuperset(pieces)]
+
+
+def _pieces(literal: bytes) -> tuple[int, ...]:
+    """Some pieces of a literal, spread over it, as numbers."""
+    last = len(literal) - PIECE
+    if last < 0:
+        return ()
+    return tuple(
+        [int.from_bytes(literal[at : at + PIECE], sys.byteorder) for at in (0, last // 3, last * 2 // 3, last)]
+    )
 
 
 class _Automaton:
@@ -114,6 +120,14 @@ def _automaton(
         literal=True,
     )
     return _Automaton(database, {index: len(text) if index in literals else 1 for index, text in texts})
+
+
+def _any_of(texts: Sequence[bytes]) -> re.Pattern[bytes]:
+    """An expression for texts of which many differ in the last byte only."""
+    ends: dict[bytes, bytes] = {}
+    for text in texts:
+        ends[text[:-1]] = ends.get(text[:-1], b"") + text[-1:]
+    return re.compile(b"|".join(re.escape(begin) + b"[" + re.escape(last) + b"]" for begin, last in ends.items()))
 
 
 def _otherwise(usual: bytes, certain: int) -> list[bytes]:

@@ -29,16 +29,16 @@ class _Reader:
         self.at += 1
         parts = []
         while self.at < len(self.text):
-            char = self.text[self.at]
-            if char == "\\" and self.at + 1 < len(self.text):
-                following = self.text[self.at + 1]
-                parts.append(_ESCAPES.get(following, following))
-                self.at += 2
-                continue
-            self.at += 1
-            if char == quote:
+            end = self.text.find(quote, self.at)
+            end = len(self.text) if end < 0 else end
+            escape = self.text.find("\\", self.at, min(end, len(self.text) - 1))
+            if escape < 0:
+                parts.append(self.text[self.at : end])
+                self.at = min(end + 1, len(self.text))
                 break
-            parts.append(char)
+            following = self.text[escape + 1]
+            parts += (self.text[self.at : escape], _ESCAPES.get(following, following))
+            self.at = escape + 2
         return "".join(parts)
 
     def angle(self) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
+
+import regex
+
+from logdoctor.regexes import compiled
 
 Plain = Mapping[str, Any]
 
@@ -35,7 +38,7 @@ FORMATS = {
 
 # A CI runner takes a line of output for a command where it begins with "::" (actions/runner, ActionCommand.cs), or
 # holds "##[" or "##vso[" anywhere.
-_COMMAND = re.compile(r"(?m)^([ \t]*)::|##(?=\[|vso\[|teamcity\[)")
+_COMMAND = r"(?m)^([ \t]*)::|##(?=\[|vso\[|teamcity\[)"
 
 
 def render(name: str, report: Plain) -> str:
@@ -48,12 +51,12 @@ def render(name: str, report: Plain) -> str:
 def harmless(text: str, escape: bool = False) -> str:
     """Break what a CI runner would take for a command of the build; in JSON (`escape`) the value stays the same."""
 
-    def broken(match: re.Match[str]) -> str:
+    def broken(match: regex.Match[str]) -> str:
         if match[0].startswith("##"):
             return "\\u0023#" if escape else "# #"
         return f"{match[1]}: :"
 
-    return _COMMAND.sub(broken, text)
+    return compiled(_COMMAND).sub(broken, text)
 
 
 def form_of(file: str) -> str | None:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
+from logdoctor.render import colours
 from logdoctor.render.card import WIDTH, Plain, Row, _fit, _wrapped
 from logdoctor.render.markdown import code, escaped
 
@@ -20,15 +21,7 @@ def render(sizing: Plain, width: int = WIDTH) -> str:
 
 def show(sizing: Plain, out: TextIO, width: int) -> None:
     """Print the sizing in colours."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=out, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    for row in rows(sizing, width):
-        line = Text(end="")
-        for text, style in row:
-            line.append(text, style or None)
-        console.print(line)
+    colours.show(rows(sizing, width), out)
 
 
 def rows(sizing: Plain, width: int = WIDTH) -> Iterator[Row]:

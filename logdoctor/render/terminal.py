@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from logdoctor.render import colours
 from logdoctor.render.card import WIDTH, rows
 
 
@@ -14,13 +15,5 @@ def render(report: Mapping[str, Any], width: int = WIDTH, verbose: bool = False)
 
 
 def show(report: Mapping[str, Any], out: TextIO, width: int, verbose: bool = False) -> None:
-    """Print the report in colours. Log text goes in as Text, never as markup."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=out, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    for row in rows(report, width, verbose):
-        line = Text(end="")
-        for text, style in row:
-            line.append(text, style or None)
-        console.print(line)
+    """Print the report in colours."""
+    colours.show(rows(report, width, verbose), out)

@@ -40,6 +40,7 @@ from .users import (
 )
 
 SCHEMA = 1
+ROUNDED = 0.005  # GiB: half of the last digit that is printed
 AGREES = 0.02  # a log agrees when its bytes per token are within this share of the computed
 
 
@@ -98,17 +99,17 @@ def check_log(
     tokens: int,
     draft: Architecture | None = None,
 ) -> LogCheck:
-    """Recompute the tokens that a pool of the logged size holds; the log's GiB are rounded to hundredths."""
-    layout = plan(architecture, settings, accounting, draft)
-    least, made, most = (allot(layout, int(max(0.0, gib) * GIB)) for gib in (kv_gib - 0.005, kv_gib, kv_gib + 0.005))
+    """Recompute the tokens that a pool of the logged size holds; GiB are printed rounded: it counts in small ones."""
+    planned = plan(architecture, settings, accounting, draft)
+
+    def holds(gib: float) -> int:
+        return allot(planned, int(max(0.0, gib) * GIB)).tokens
+
+    made = allot(planned, int(kv_gib * GIB))
     computed = kv_gib * GIB / made.tokens if made.tokens else float("inf")
     logged = kv_gib * GIB / tokens if tokens else float("inf")
-    agrees = (
-        made.tokens > 0
-        and tokens > 0
-        and least.tokens <= tokens * (1 + AGREES)
-        and tokens <= most.tokens * (1 + AGREES)
-    )
+    least, most = holds(kv_gib - ROUNDED) * (1 - AGREES), holds(kv_gib + ROUNDED) * (1 + AGREES)
+    agrees = made.tokens > 0 and tokens > 0 and least <= tokens <= most
     return LogCheck(logged, computed, tokens, made.tokens, agrees)
 
 
@@ -150,6 +151,7 @@ def _budget(request: Request, accounting: Accounting, notes: list[str]) -> Budge
         card=request.gpu or "",
         sequences=request.max_num_seqs or 256,
         graphs_in_budget=accounting.graphs_in_budget,
+        activation_in_budget=accounting.activation_in_budget,
         activation_gib=request.activation_gib,
         graphs_gib=request.graphs_gib,
         context_gib=request.context_gib,
@@ -227,12 +229,6 @@ def _bounded(cache: Cache) -> bool:
     return isinstance(cache, Heads) and bool(cache.window or cache.chunk)
 
 
-def divided_by_kind(architecture: Architecture, accounting: Accounting) -> bool:
-    """Whether the engine gives each kind of layer a pool of its own, whose sizes no arithmetic of one pool gives."""
-    kinds = {_bounded(cache) for layer in architecture.layers for cache in layer.caches}
-    return accounting.pool == "slots" and (architecture.recurrent or len(kinds) > 1)
-
-
 def _notes(request: Request) -> list[str]:
     accounting = accounting_for(request.engine, request.version)
     architecture, settings = request.model.architecture, request.settings
@@ -245,7 +241,8 @@ def _notes(request: Request) -> list[str]:
         }
         chosen = settings.state_pages or accounting.state_pages
         notes.append(f"The recurrent state of each request is kept {pages.get(chosen, chosen)}.")
-    if divided_by_kind(architecture, accounting):
+    kinds = {_bounded(cache) for layer in architecture.layers for cache in layer.caches}
+    if accounting.pool == "slots" and (architecture.recurrent or len(kinds) > 1):
         notes.append("This engine divides its pool between kinds of layers; the tokens are those of one pool for all.")
     if any(layer.shares is not None for layer in architecture.layers):
         notes.append("Some layers read the cache of an earlier one and keep none of their own.")
@@ -272,11 +269,24 @@ def _traffic_part(traffic: Traffic, layout: Plan, blocks: int, request: Request)
     }
 
 
+def _kept(request: Request, accounting: Accounting) -> float:
+    """The part of what is left that is the pool: one that was given, or that a log tells, holds no states any more."""
+    if request.pool_gib is not None or not request.model.architecture.recurrent:
+        return 1.0
+    return 1 / (1 + accounting.state_share)
+
+
 def case_of(request: Request, notes: list[str]) -> Case:
     """What is known of a server as one case of choices; without any card and pool, its pool is empty."""
     accounting = accounting_for(request.engine, request.version)
     divided = _budget(request, accounting, notes)
-    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected if divided else 0.0
+    kept = _kept(request, accounting)
+    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected * kept if divided else 0.0
+    if kept < 1 and divided is not None:
+        notes.append(
+            f"{pool_gib * accounting.state_share:.1f} GiB of what is left are set aside for recurrent states, "
+            f"{pool_gib:.1f} GiB are the pool."
+        )
     return Case(
         request.model.architecture,
         request.settings,
@@ -323,7 +333,8 @@ def report(request: Request) -> dict[str, object]:
             pool["pools"] = request.pools
             pool["users_in_all"] = users * request.pools
         if divided is not None and not divided.pool.known:
-            ends = [allot(layout, int(max(0.0, g) * GIB)) for g in (divided.pool.low, divided.pool.high)]
+            kept = _kept(request, accounting)
+            ends = [allot(layout, int(max(0.0, g * kept) * GIB)) for g in (divided.pool.low, divided.pool.high)]
             pool["tokens_range"] = [end.tokens for end in ends]
             if load is not None:
                 pool["users_range"] = [users_of(layout, end.blocks, load, request.max_num_seqs) for end in ends]

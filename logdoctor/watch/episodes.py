@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from logdoctor.broken import KnowledgeError
 from logdoctor.expression import Expression, ExpressionError, Missing, parse
-from logdoctor.knowledge import COMMON, Kind, Knowledge, KnowledgeError, Table
+from logdoctor.knowledge import COMMON, Kind, Knowledge, Table
 from logdoctor.mask import safe
 from logdoctor.model import Evidence, Fact
 
