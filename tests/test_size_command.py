@@ -241,6 +241,19 @@ def test_each_release_counts_others_in_its_own_way(engine: str, version: str, ho
     assert ("− 10 of others)" in text) is (how == "share-of-free")
 
 
+@pytest.mark.parametrize(
+    ("engine", "version"), [("vllm", "0.33.0"), ("vllm", "0.19.0"), ("sglang", "0.5.6"), ("tgi", "3.3.6")]
+)
+def test_the_card_adds_up(engine: str, version: str) -> None:
+    """What the page takes from the share of the card gives the pool; what an engine pays beside it is named beside."""
+    for other in (0.0, 10.0):
+        card = " ".join(shown.render(plan(engine=engine, engine_version=version, other_gib=other)).split())
+        share, taken, left = re.search(r" = ([\d.]+) GiB − (weights .+?) = ([\d.]+) \(", card).groups()  # type: ignore[union-attr]
+        parts = [float(part) for part in re.findall(r"(?:^| − )[a-z]+ ([\d.]+)", taken)]
+        assert float(share) - sum(parts) == pytest.approx(float(left), abs=0.3), card
+        assert ("beside the share: " in card) is (engine == "sglang" or version == "0.19.0")
+
+
 def test_others_cannot_hold_more_than_the_card() -> None:
     """What others hold is less than the card, and a pool that does not fit beside them is said."""
     for gib in (44.4, 100.0, -1.0, float("nan")):

@@ -173,10 +173,13 @@ def _card(budget: Plain) -> str:
     if budget["pool_gib"]["source"] == "explicit":
         return f"{text}; the pool is given, weights {_range(weights)}"
     names = {"weights_gib": "weights", "activation_gib": "activation", "graphs_gib": "graphs", "context_gib": "context"}
-    taken = " − ".join(f"{label} {_range(budget[name])}" for name, label in names.items())
+    outside = budget["outside_of_share"]
+    taken = " − ".join(f"{label} {_range(budget[name])}" for name, label in names.items() if name not in outside)
+    beside = "; beside the share: " + ", ".join(f"{names[name]} {_range(budget[name])}" for name in outside)
     if other and budget["others"] == "counts-as-own":
         taken += f" − others {other:g}"
-    return f"{text} − {taken} = {_range(budget['pool_gib'])} for the pool (in brackets: the range of the estimate)"
+    made = f"{text} − {taken} = {_range(budget['pool_gib'])} for the pool (in brackets: the range of the estimate)"
+    return made + beside if outside else made
 
 
 def _range(value: Plain) -> str:

@@ -178,13 +178,15 @@ def _rounded(value: Range) -> dict[str, float]:
     return {"low": round(value.low, 2), "expected": round(value.expected, 2), "high": round(value.high, 2)}
 
 
-def _budget_part(divided: Budget, source: str) -> dict[str, object]:
+def _budget_part(divided: Budget, source: str, accounting: Accounting) -> dict[str, object]:
+    beside = {"activation_gib": accounting.activation_in_budget, "graphs_gib": accounting.graphs_in_budget}
     return {
         "card": divided.card or None,
         "total_gib": round(divided.total, 2),
         "utilization": divided.utilization,
         "other_gib": round(divided.other, 2),
         "others": divided.others,
+        "outside_of_share": [name for name, counted in beside.items() if not counted],
         "weights_gib": {**_rounded(divided.weights.gib), "source": divided.weights.source},
         "activation_gib": _rounded(divided.activation),
         "graphs_gib": _rounded(divided.graphs),
@@ -384,7 +386,7 @@ def report(request: Request) -> dict[str, object]:
             "groups": [asdict(g) for g in one.groups],
         },
         "pool": pool,
-        "budget": _budget_part(divided, source) if divided is not None else None,
+        "budget": _budget_part(divided, source, accounting) if divided is not None else None,
         "accounting": {
             "engine": accounting.engine,
             "since": accounting.since,
