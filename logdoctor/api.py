@@ -23,7 +23,7 @@ def size(model: str = "", **wish: Any) -> dict[str, Any]:
     """Size a model (`config.json`, folder, known name) or a log (`log=`); gives the sizing (`schema` 1).
 
     Further arguments are named as the options of `logdoctor size`: `gpu="L40S", users=50, prompt_tokens=3000, …`.
-    Raises logdoctor.size.Refusal, naming the field that is missing or the architecture that is not known.
+    Raises logdoctor.size.architecture.Refusal, naming the field that is missing or the architecture that is not known.
     """
     from logdoctor.sizing import Wish
     from logdoctor.sizing import size as sized

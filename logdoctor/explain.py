@@ -128,4 +128,4 @@ def _text(page: Page) -> str:
 def _plain(text: str) -> str:
     """A text whose values come from a log, in one line: the names stand for them."""
     text = " ".join(text.split())
-    return re.sub(r"\{([\w.]+)(?::[^}]*)?\}", lambda m: f"<{m[1].rpartition('.')[2]}>", text)
+    return re.sub(r"\{([\w.]+)(?::[^}|]*)?(?:\|([^}]*))?\}", lambda m: m[2] or f"<{m[1].rpartition('.')[2]}>", text)

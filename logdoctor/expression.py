@@ -385,6 +385,21 @@ def _same_version(one: str, other: str) -> bool:
     return Version(left.public) == Version(right.public)
 
 
+def compared_with(expression: Expression, name: str) -> list[str]:
+    """The texts that an expression compares a name with, by `==`, `!=` or `in`."""
+    found = []
+    for node in ast.walk(_tree(expression.text)):
+        if not isinstance(node, ast.Compare):
+            continue
+        sides = [node.left, *node.comparators]
+        if any(isinstance(side, (ast.Name, ast.Attribute)) and dotted(side) == name for side in sides):
+            values = [
+                one for side in sides for one in (side.elts if isinstance(side, (ast.List, ast.Tuple)) else [side])
+            ]
+            found += [one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return found
+
+
 def iter_names(expression: Expression) -> Iterator[str]:
     """Every dotted name that an expression reads."""
     yield from sorted(expression.names | expression.lists)

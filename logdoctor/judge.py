@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -12,11 +11,14 @@ from urllib.parse import urlsplit
 from logdoctor.expression import Lookup, Missing
 from logdoctor.knowledge import COMMON, Knowledge
 from logdoctor.model import PHASES, Boot, Evidence, Fact, Severity, Verdict
-from logdoctor.rule import LIVE, Clause, Let, Rule
+from logdoctor.rule import KEYED, LIVE, Clause, Let, Rule, pieces
 from logdoctor.startup import Said, Startup, covers, startup
 
 CITED = 5
 """Lines that one finding cites at the most."""
+
+SIZED = "sized"
+"""The kind of the one fact that is computed from a start and the table of models."""
 
 Settings = Mapping[str, Mapping[str, Any]]
 
@@ -41,7 +43,7 @@ class Scene:
         return self.boot.facts if self.facts_in is None else self.facts_in
 
     @cached_property
-    def by_kind(self) -> Mapping[str, list[Fact]]:
+    def by_kind(self) -> dict[str, list[Fact]]:
         """The facts by kind; of a state only what each speaker said last (or first, where that counts)."""
         kinds: dict[str, list[Fact]] = {}
         for fact in self.facts:
@@ -60,6 +62,25 @@ class Scene:
                     said[key] = fact
             kinds[name] = list(said.values())
         return kinds
+
+    def of_kind(self, kind: str) -> Sequence[Fact]:
+        """Facts of one kind; what a pool should hold by the model's architecture is computed when it is asked for."""
+        if kind == SIZED and kind not in self.by_kind:
+            fact = self._sized()
+            self.by_kind[kind] = [fact] if fact is not None else []
+        return self.by_kind.get(kind, ())
+
+    def _sized(self) -> Fact | None:
+        said = self.startup
+        if said.model is None or self.facts is not self.boot.facts:  # nothing to count, or not a whole boot
+            return None
+        from logdoctor.size.names import find_row
+
+        if find_row(str(said.model.value)) is None:
+            return None
+        from logdoctor.recount import sized  # only here: it costs more than reading a small log
+
+        return sized(self.boot, said, self.settings.get("traffic", {}))
 
     @cached_property
     def startup(self) -> Startup:
@@ -92,14 +113,14 @@ class Scene:
             return value
         if head == "boot":
             return self._boot(tail)
-        if head in ("flag", "mode", "phase", "library"):
+        if head in KEYED:
             return self._keyed(head, tail)
         return self._combined(head, tail)
 
     def values(self, name: str) -> list[Any]:
         """Give every value of a kind's field in scope."""
         head, _, tail = name.partition(".")
-        found = [f for f in self.by_kind.get(head, ()) if f.fields.get(tail) is not None]
+        found = [f for f in self.of_kind(head) if f.fields.get(tail) is not None]
         for fact in found[:CITED]:
             self.note(fact.evidence)
         return [fact.fields[tail] for fact in found]
@@ -140,7 +161,7 @@ class Scene:
     def _keyed(self, kind: str, key: str) -> Any:
         wanted = key.replace("_", " ")
         best: Fact | None = None
-        for fact in self.by_kind.get(kind, ()):
+        for fact in self.of_kind(kind):
             name = str(fact.fields.get("name", ""))
             if name != key and name.replace("-", " ").replace("_", " ") != wanted:
                 continue
@@ -154,7 +175,7 @@ class Scene:
         return best.fields.get({"phase": "seconds", "library": "version"}.get(kind, "value"))
 
     def _combined(self, kind: str, name: str) -> Any:
-        found = [f for f in self.by_kind.get(kind, ()) if f.fields.get(name) is not None]
+        found = [f for f in self.of_kind(kind) if f.fields.get(name) is not None]
         if not found:
             raise Missing(f"{kind}.{name}")
         combine = self.knowledge.kinds[kind].combine
@@ -395,7 +416,7 @@ def _severity(rule: Rule, scene: Scene, lookup: Lookup) -> Severity:
 
 
 def _let(let: Let, scene: Scene, lookup: Lookup, cited: list[Evidence]) -> Any:
-    facts = [f for f in scene.by_kind.get(let.fact, ()) if _holds(let.where, f, lookup)]
+    facts = [f for f in scene.of_kind(let.fact) if _holds(let.where, f, lookup)]
     if not facts and not scene.could_be_seen(let.fact):
         return Missing(let.fact)
     for fact in facts[:2]:
@@ -444,7 +465,7 @@ def _clause(clause: Clause, scene: Scene, lookup: Lookup) -> list[Fact] | None:
         return [] if clause.where.value(lookup, scene.values) else None
     found: list[Fact] = []
     missing: Missing | None = None
-    for fact in scene.by_kind.get(clause.fact, ()):
+    for fact in scene.of_kind(clause.fact):
         if clause.where is not None and clause.where.excludes(fact.fields):
             continue
         try:
@@ -463,7 +484,7 @@ def _clause(clause: Clause, scene: Scene, lookup: Lookup) -> list[Fact] | None:
     if missing is not None:
         raise missing
     kind = scene.knowledge.kinds[clause.fact]
-    if not scene.by_kind.get(clause.fact) and (
+    if not scene.of_kind(clause.fact) and (
         (kind.shape == "state" and not kind.key) or not scene.could_be_seen(clause.fact)
     ):
         raise Missing(_named(clause))
@@ -502,21 +523,17 @@ class _Filler:
         if "{" not in text:
             return text
         parts = []
-        try:
-            pieces = list(string.Formatter().parse(text))
-        except ValueError:
-            return text
-        for literal, name, form, _ in pieces:
+        for literal, name, form, instead in pieces(text):
             parts.append(literal)
-            if name is None:
+            if not name:
                 continue
             try:
                 value = self._get(name)
-                parts.append(format(value, form or ""))
+                parts.append(format(value, form))
             except Missing:
-                if whole:
+                if whole and not instead:
                     return None
-                parts.append("unknown")
+                parts.append(instead or "unknown")
             except (ValueError, TypeError):
                 parts.append(str(value))
         return "".join(parts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from logdoctor.model import PHASES
 ENGINES = Path(__file__).parent / "engines"
 VOCABULARY = Path(__file__).parent / "vocabulary.toml"
 COMMON = "common"
+FLAG = "flag"
+"""The kind of fact whose names the engines list: their command lines."""
 OWN = "LOGDOCTOR_ENGINES"
 """Environment variable: folders of engines beside those that come with logdoctor, divided as in PATH."""
 
@@ -61,7 +63,8 @@ class Field:
 class Kind:
     """A kind of fact. A state's words combine to one value per boot, events each count.
 
-    Periodic lines of a kind with `by` are counted per distinct value of these fields.
+    Periodic lines of a kind with `by` are counted per distinct value of these fields. `names` are the values of its
+    key that are known: those of the patterns, and the engines' flags.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Kind:
     combine: str
     by: tuple[str, ...]
     fields: Mapping[str, Field]
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,6 +577,28 @@ def _parse(path: Path, errors: list[str]) -> dict[str, Any]:
         return {}
 
 
+def _named(kind: Kind, patterns: Sequence[Pattern], flags: Iterable[str], engines: Mapping[str, Engine]) -> Kind:
+    """The kind with the values of its key that any wording is known to give."""
+    if not kind.key:
+        return kind
+    names = set(flags) if kind.name == FLAG else set()
+    for pattern in patterns:
+        if pattern.fact != kind.name:
+            continue
+        if pattern.reader:
+            names |= {*pattern.rename.values(), *(name for sample in pattern.samples for name in sample.gives)}
+            continue
+        names |= {
+            str(gives[kind.key])
+            for gives in (pattern.constants, *(s.gives for s in pattern.samples))
+            if kind.key in gives
+        }
+        vocabulary = pattern.canonical.get(kind.key)
+        if vocabulary is not None and pattern.engine in engines:
+            names |= set(engines[pattern.engine].names.get(vocabulary, {}).values())
+    return replace(kind, names=tuple(sorted(names)))
+
+
 def _taken_twice(named: Iterable[tuple[str, str]]) -> Iterator[str]:
     seen: set[str] = set()
     for where, name in named:
@@ -639,6 +665,7 @@ def inspect(folder: Path | None = None) -> tuple[Knowledge, list[str]]:
     patterns: list[Pattern] = []
     failures: list[Failure] = []
     benign: list[Benign] = []
+    flags: set[str] = set()
     # An engine's own envelopes and wordings go before the common ones.
     for place in places(folder):
         engine = _add_engine(engines, place, errors)
@@ -647,6 +674,7 @@ def inspect(folder: Path | None = None) -> tuple[Knowledge, list[str]]:
             if path.name in ("engine.toml", "probes.toml", "dashboard.toml"):
                 continue  # the others belong to the rooms that read and check them
             table = Table(file, _parse(path, errors), errors)
+            flags.update(table.texts("flags"))
             envelopes += [_envelope(t, place.name, file) for t in table.tables("envelope")]
             patterns += [_pattern(t, place.name, file, kinds, engine.names) for t in table.tables("pattern")]
             failures += [_failure(t, place.name, file) for t in table.tables("failure")]
@@ -663,6 +691,7 @@ def inspect(folder: Path | None = None) -> tuple[Knowledge, list[str]]:
                     )
                 )
             table.close()
+    kinds = {name: _named(kind, patterns, flags, engines) for name, kind in kinds.items()}
     errors += _taken_twice((f"{p.file}: pattern {p.id}", p.name) for p in patterns)
     errors += _taken_twice((f"{f.file}: failure {f.kind}", f"{f.engine}:{f.kind}") for f in failures)
     errors += _taken_twice((f"{b.file}: benign {b.id}", f"{b.engine}:{b.id}") for b in benign)

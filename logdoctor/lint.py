@@ -190,7 +190,7 @@ def reach(pattern: str, line: str) -> str:
     return f"  it fits up to here: {line[:best]}⟪here⟫{line[best:]}"
 
 
-def prove(packs: Sequence[Path], only: str = "") -> tuple[int, list[str]]:
+def prove(packs: Sequence[Path], only: str = "", doubts: list[str] | None = None) -> tuple[int, list[str]]:
     """Run all checks of the built-in knowledge, or those of the given folders of rules; gives count and complaints."""
     knowledge, errors = inspect()
     from logdoctor.probe.questions import inspect_questions
@@ -199,7 +199,7 @@ def prove(packs: Sequence[Path], only: str = "") -> tuple[int, list[str]]:
     counted = 0
     for check in [
         *([] if packs else checks(knowledge)),
-        *rule_checks(packs or [rule_folder()], knowledge, wrong, only),
+        *rule_checks(packs or [rule_folder()], knowledge, wrong, only, doubts),
     ]:
         if only not in check.file:
             continue
@@ -208,10 +208,12 @@ def prove(packs: Sequence[Path], only: str = "") -> tuple[int, list[str]]:
     return counted, wrong
 
 
-def rule_checks(packs: Sequence[Path], knowledge: Knowledge, wrong: list[str], only: str = "") -> Iterator[Check]:
+def rule_checks(
+    packs: Sequence[Path], knowledge: Knowledge, wrong: list[str], only: str = "", doubts: list[str] | None = None
+) -> Iterator[Check]:
     """Yield the tests of every rule in these folders."""
     try:
-        rules = load_rules(packs, knowledge.kinds)
+        rules = load_rules(packs, knowledge.kinds, doubts)
     except KnowledgeError as error:
         wrong += [one for one in error.errors if only in one]
         return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from logdoctor.broken import KnowledgeError
-from logdoctor.expression import Expression, ExpressionError, parse
+from logdoctor.expression import Expression, ExpressionError, compared_with, parse
 from logdoctor.knowledge import Kind, Table
 from logdoctor.model import Severity
 
@@ -101,6 +101,9 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What a user may expect of a deployment: sections and keys of logdoctor.toml."""
 
+KEYED = ("flag", "mode", "phase", "library")
+"""Kinds whose facts are read by their names: `flag.max_num_seqs`."""
+
 BOOT = (
     "outcome", "engine", "seconds_to_ready", "seconds", "last_phase", "number", "replica", "engines", "phase_seconds",
     "pool_tokens", "request_tokens", "newest_covered", "covers", "boots",
@@ -113,8 +116,15 @@ def folder() -> Path:
     return BUNDLED if BUNDLED.is_dir() else Path(__file__).parent.parent / "rules"
 
 
-def load_rules(folders: Sequence[Path], kinds: Mapping[str, Kind]) -> tuple[Rule, ...]:
-    """Read rule packs. Raises KnowledgeError with every error that was found."""
+CLOSE = 0.88
+"""Likeness from which a name that nobody knows is taken for a mistyped one; below, it may be a newer release's."""
+
+
+def load_rules(folders: Sequence[Path], kinds: Mapping[str, Kind], doubts: list[str] | None = None) -> tuple[Rule, ...]:
+    """Read rule packs. Raises KnowledgeError with every error that was found.
+
+    Names of flags, modes and the like that no knowledge has, and that are no mistyped ones, are noted in `doubts`.
+    """
     errors: list[str] = []
     rules: dict[str, Rule] = {}
     for place in folders:
@@ -128,6 +138,8 @@ def load_rules(folders: Sequence[Path], kinds: Mapping[str, Kind]) -> tuple[Rule
             if rule.name in rules:
                 errors.append(f"{rule.file}: the name {rule.name} is taken by {rules[rule.name].file}")
             rules[rule.name] = rule
+            if doubts is not None:
+                doubts += [f"{rule.file}: {doubt}" for doubt in _doubts(rule, kinds)]
     if errors:
         raise KnowledgeError(errors)
     return tuple(rules.values())
@@ -181,16 +193,82 @@ def _rule(path: Path, place: Path, kinds: Mapping[str, Kind], errors: list[str])
             problem = "" if name in of_facts else name_error(name, kinds, known)
             if problem:
                 table.wrong(f"{{{name}}}: {problem}")
+    for problem in _mistyped(rule, kinds):
+        table.wrong(problem)
     table.close()
     return rule
 
 
-def placeholders(text: str) -> Iterable[str]:
-    """Names in braces of a message."""
+def _keys(rule: Rule, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, str]]:
+    """Kind and name of everything that the rule reads by its name: `flag.NAME`, or `name == "NAME"` of such a fact."""
+    clauses = [(c.fact, c.where) for c in (*rule.when, *rule.unless)]
+    clauses += [("", where) for where, _ in rule.severities]
+    clauses += [(let.fact, one) for let in rule.lets for one in (let.where, let.take)]
+    for fact, where in clauses:
+        if where is None:
+            continue
+        for name in sorted(where.names | where.lists):
+            yield from _key_of(name)
+        if fact in kinds and kinds[fact].key:
+            yield from ((fact, value) for value in compared_with(where, kinds[fact].key))
+    for text in (rule.message, rule.why, *rule.fix):
+        for name in placeholders(text):
+            yield from _key_of(name)
+
+
+def _key_of(name: str) -> Iterator[tuple[str, str]]:
+    head, _, tail = name.partition(".")
+    if head in ("baseline", "previous"):
+        yield from _key_of(tail)
+    elif head in KEYED and tail:
+        yield head, tail
+
+
+def _spelled(name: str) -> str:
+    """A name as expressions spell it."""
+    return name.replace("-", "_").replace(" ", "_")
+
+
+def _unknown(rule: Rule, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, str, str, float]]:
+    """Kind and name of what no wording is known to give, with the nearest name that is, and how like it is."""
+    from difflib import SequenceMatcher
+
+    for kind, name in dict.fromkeys(_keys(rule, kinds)):
+        known = kinds[kind].names if kind in kinds else ()
+        if not known or _spelled(name) in {_spelled(one) for one in known}:
+            continue
+        like, near = max((SequenceMatcher(None, _spelled(name), _spelled(one)).ratio(), one) for one in known)
+        yield kind, name, near, like
+
+
+def _mistyped(rule: Rule, kinds: Mapping[str, Kind]) -> Iterator[str]:
+    for kind, name, near, like in _unknown(rule, kinds):
+        if like >= CLOSE:
+            yield f"there is no {kind} {name!r}; did you mean {near!r}?"
+
+
+def _doubts(rule: Rule, kinds: Mapping[str, Kind]) -> Iterator[str]:
+    for kind, name, near, like in _unknown(rule, kinds):
+        if like < CLOSE:
+            yield f"no release is known to have the {kind} {name!r} (nearest: {near!r}): mistyped, it is never found"
+
+
+def pieces(text: str) -> list[tuple[str, str, str, str]]:
+    """Cut a text with `{name:format|instead}` into what stands before, name, format, and words for a missing value."""
+    found = []
     try:
-        return [name for _, name, _, _ in string.Formatter().parse(text) if name]
+        for literal, name, form, _ in string.Formatter().parse(text):
+            inside, _, instead = (f"{name}:{form}" if form else name or "").partition("|")
+            dotted, _, form = inside.partition(":")
+            found.append((literal, dotted, form, instead))
     except ValueError:
-        return []
+        return [(text, "", "", "")]  # a brace alone is a brace
+    return found
+
+
+def placeholders(text: str) -> list[str]:
+    """Names in braces of a message."""
+    return [name for _, name, _, _ in pieces(text) if name]
 
 
 def _expression(
@@ -280,21 +358,19 @@ def name_error(name: str, kinds: Mapping[str, Kind], known: frozenset[str], fiel
         if name in known:
             return ""
         return f"there is no {name!r}{_near(name, [*fields, *known])}; a value of another fact is written kind.field"
-    if head == "flag":
-        return ""
     if head in ("boot", "baseline", "previous"):
         allowed: Sequence[str] = BOOT if head == "boot" else ()
         if head != "boot":
             return (
                 ""
-                if tail.split(".")[0] in kinds or tail.split(".")[0] in ("flag", "phase_seconds", "boot")
+                if tail.split(".")[0] in kinds or tail.split(".")[0] in ("phase_seconds", "boot")
                 else f"{name!r}: there is no kind {tail.split('.')[0]!r}{_near(tail.split('.')[0], kinds)}"
             )
         return "" if tail.split(".")[0] in allowed else f"boot has no {tail!r}{_near(tail, allowed)}"
     if head in SETTINGS:
         return "" if tail in SETTINGS[head] else f"{head} has no {tail!r}{_near(tail, SETTINGS[head])}"
-    if head in ("mode", "phase", "library", "graph_memory", "known"):
-        return ""
+    if head in KEYED:
+        return ""  # by its name: see _mistyped
     if head not in kinds:
         return f"there is no kind of fact {head!r}{_near(head, kinds)}"
     if tail not in kinds[head].fields:

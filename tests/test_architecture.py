@@ -17,6 +17,8 @@ LAYERS = (
     ("knowledge", "size"),
     ("read",),
     ("outcome", "boots", "startup", "rule", "inputs", "workers"),
+    ("wish",),
+    ("recount",),
     ("cause", "judge", "derive", "store"),
     ("report", "render", "excerpt", "config", "pin", "compare", "learn", "explain"),
     ("check", "probe"),

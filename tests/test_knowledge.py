@@ -97,6 +97,11 @@ where = "{where}"
         ("tokens", "tokens.__class__", "there is no kind of fact"),
         ("tokens", "[x for x in (1,)]", "is not allowed here"),
         ("tokens", "expect.verson == 1", "did you mean 'version'?"),
+        ("flag.max_num_sqs", "tokens < 2", "there is no flag 'max_num_sqs'; did you mean 'max_num_seqs'?"),
+        ("tokens", "flag.max_model_length < 9", "did you mean 'max_model_len'?"),
+        ("tokens", "previous.flag.gpu_memory_utilisation > 1", "did you mean 'gpu_memory_utilization'?"),
+        ("tokens", "mode.prefix_cachin == True", "did you mean 'prefix-caching'?"),
+        ("tokens", "phase.load_wights > 1", "did you mean 'load weights'?"),
     ],
 )
 def test_a_mistyped_rule_is_refused_with_a_suggestion(tmp_path: Path, name: str, where: str, complaint: str) -> None:
@@ -105,3 +110,46 @@ def test_a_mistyped_rule_is_refused_with_a_suggestion(tmp_path: Path, name: str,
     with pytest.raises(KnowledgeError, match=r"my-rule\.toml") as caught:
         load_rules([tmp_path], KNOWLEDGE.kinds)
     assert complaint in str(caught.value)
+
+
+def _flag_rule(where: str) -> str:
+    return RULE.format(name="value", where=where).replace('"kv_cache"', '"flag"')
+
+
+def test_a_mistyped_flag_is_found_where_its_name_is_compared(tmp_path: Path) -> None:
+    """`name == 'max_num_sqs'` of a flag is refused as `flag.max_num_sqs` is."""
+    for where in ("name == 'max_num_sqs' and value > 1", "name in ['dtype', 'max_num_sqs']"):
+        (tmp_path / "my-rule.toml").write_text(_flag_rule(where))
+        with pytest.raises(KnowledgeError, match=r"my-rule\.toml.*did you mean 'max_num_seqs'\?"):
+            load_rules([tmp_path], KNOWLEDGE.kinds)
+
+
+def test_a_flag_of_a_newer_release_works_and_lint_says_so(tmp_path: Path) -> None:
+    """A flag that is like none of the known ones is no error: it may be new. lint warns of it, with file and name."""
+    (tmp_path / "my-rule.toml").write_text(_flag_rule("flag.quantum_tunnel_depth > 3 and name == 'warp_drive'"))
+    doubts: list[str] = []
+    (rule,) = load_rules([tmp_path], KNOWLEDGE.kinds, doubts)
+    assert rule.name == "my-rule"
+    assert len(doubts) == 2
+    assert all(doubt.startswith("my-rule.toml: no release is known to have the flag") for doubt in doubts)
+    assert not load_rules([tmp_path], KNOWLEDGE.kinds)[0].tests
+
+
+def test_lint_prints_what_it_doubts(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Lint names a flag that nobody knows as a warning, which is no reason to fail."""
+    from logdoctor.cli import run
+
+    (tmp_path / "my-rule.toml").write_text(_flag_rule("flag.quantum_tunnel_depth > 3"))
+    run(["lint", str(tmp_path)])
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[0].startswith("warning: my-rule.toml: no release is known to have the flag 'quantum_tunnel_depth'")
+    assert lines[-1].endswith(" 3 wrong")  # the tests that it has not: nothing else
+
+
+def test_every_flag_that_a_log_names_is_known() -> None:
+    """What the samples and the rules read is in the engines' own lists, and none is close to another by mistake."""
+    flags = set(KNOWLEDGE.kinds["flag"].names)
+    assert {"max_num_seqs", "mem_fraction_static", "max_batch_total_tokens", "kv_cache_dtype"} <= flags
+    doubts: list[str] = []
+    load_rules([folder()], KNOWLEDGE.kinds, doubts)
+    assert not doubts

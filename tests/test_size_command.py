@@ -16,8 +16,9 @@ from logdoctor import api
 from logdoctor.cli import run
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.render import sizing as shown
-from logdoctor.size import Refusal, find_model
 from logdoctor.size.accounting import GIB
+from logdoctor.size.architecture import Refusal
+from logdoctor.size.models import find_model
 from logdoctor.sizing import Wish, size
 
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -107,13 +108,11 @@ def test_a_model_is_a_file_a_folder_or_a_name(asked: Asked, config: Path) -> Non
 
 def test_python_asks_as_the_command_does() -> None:
     """`api.size(…)` gives what the command prints as JSON."""
-    import logdoctor.size as room
-
     found = api.size("Qwen/Qwen3-8B", pool_gib=20, **TRAFFIC)
     assert found == size(Wish("Qwen/Qwen3-8B", pool_gib=20, **TRAFFIC))
     assert api.size("Qwen/Qwen3-8B")["kv"]["bytes_per_token"] == 144 * 1024
-    assert room.find_model("Qwen/Qwen3-8B").name == "Qwen/Qwen3-8B"
-    with pytest.raises(room.Refusal):
+    assert find_model("Qwen/Qwen3-8B").name == "Qwen/Qwen3-8B"
+    with pytest.raises(Refusal):
         api.size("acme/nothing-7b")
 
 
@@ -196,11 +195,84 @@ def test_ranks_divide_heads_and_layers() -> None:
 
 
 def test_two_servers_on_one_card() -> None:
-    """Equal servers halve the utilisation; another server's GiB limit it."""
+    """Equal servers halve the utilisation."""
     pair = plan(instances=2, weights_gib=5.0, **TRAFFIC)
     assert pair["budget"]["utilization"] == 0.46
     assert pair["pool"]["users_in_all"] == 2 * pair["pool"]["users"]
-    assert any("0.77" in note for note in plan(other_gib=10.0)["notes"])
+
+
+def test_what_others_hold_lowers_the_utilisation_that_can_start() -> None:
+    """Where less free memory than the share ends the start, the plan is one that starts: free ÷ total."""
+    alone, beside = plan(**TRAFFIC), plan(other_gib=10.0, **TRAFFIC)
+    assert (alone["budget"]["utilization"], beside["budget"]["utilization"]) == (0.92, 0.77)
+    assert beside["pool"]["gib"] == pytest.approx(alone["pool"]["gib"] - 44.4 * 0.15, abs=0.01)
+    assert beside["pool"]["users"] < alone["pool"]["users"]
+    assert "--gpu-memory-utilization 0.77" in beside["command"]
+    assert any("would not start" in note and "0.77" in note for note in beside["notes"])
+    assert not any(row["setting"] == "gpu_memory_utilization" for row in beside["what_if"])
+
+
+def test_what_others_hold_beside_a_share_that_is_free_changes_nothing() -> None:
+    """A share that is free anyway is given in full; more of the card is offered only as far as it is free."""
+    alone, beside = plan(gpu_memory_utilization=0.5), plan(gpu_memory_utilization=0.5, other_gib=10.0)
+    assert alone["pool"] == beside["pool"]
+    assert [row["value"] for row in beside["what_if"] if row["setting"] == "gpu_memory_utilization"] == [0.77]
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "how", "less"),
+    [
+        ("vllm", "0.33.0", "ends-start", 44.4 * 0.15),
+        ("vllm", "0.9.1", "ends-start", 44.4 * (0.9 - 0.77)),
+        ("vllm", "0.8.5", "counts-as-own", 10.0),
+        ("vllm", "0.6.3", "unseen", 44.4 * (0.9 - 0.77)),
+        ("sglang", "0.5.6", "share-of-free", 10.0 * 0.88),
+        ("tgi", "3.3.6", "counts-as-own", 10.0),
+    ],
+)
+def test_each_release_counts_others_in_its_own_way(engine: str, version: str, how: str, less: float) -> None:
+    """What others hold ends the start, counts as the server's own, or lowers what the fraction is of."""
+    wish = {"engine": engine, "engine_version": version}
+    alone, beside = plan(**wish), plan(other_gib=10.0, **wish)
+    assert beside["budget"]["others"] == how
+    assert alone["pool"]["gib"] - beside["pool"]["gib"] == pytest.approx(less, abs=0.01)
+    text = shown.render(beside)
+    assert ("− others 10" in text) is (how == "counts-as-own")
+    assert ("− 10 of others)" in text) is (how == "share-of-free")
+
+
+@pytest.mark.parametrize(
+    ("engine", "version"), [("vllm", "0.33.0"), ("vllm", "0.19.0"), ("sglang", "0.5.6"), ("tgi", "3.3.6")]
+)
+def test_the_card_adds_up(engine: str, version: str) -> None:
+    """What the page takes from the share of the card gives the pool; what an engine pays beside it is named beside."""
+    for other in (0.0, 10.0):
+        card = " ".join(shown.render(plan(engine=engine, engine_version=version, other_gib=other)).split())
+        share, taken, left = re.search(r" = ([\d.]+) GiB − (weights .+?) = ([\d.]+) \(", card).groups()  # type: ignore[union-attr]
+        parts = [float(part) for part in re.findall(r"(?:^| − )[a-z]+ ([\d.]+)", taken)]
+        assert float(share) - sum(parts) == pytest.approx(float(left), abs=0.3), card
+        assert ("beside the share: " in card) is (engine == "sglang" or version == "0.19.0")
+
+
+def test_others_cannot_hold_more_than_the_card() -> None:
+    """What others hold is less than the card, and a pool that does not fit beside them is said."""
+    for gib in (44.4, 100.0, -1.0, float("nan")):
+        with pytest.raises(Refusal, match="other"):
+            plan(other_gib=gib)
+    assert any("more than the card's 44.4" in note for note in plan(pool_gib=25.0, other_gib=10.0)["notes"])
+
+
+def test_a_log_tells_what_others_held(log: Path, config: Path) -> None:
+    """What was not free when a server started is no memory that it could be given."""
+    free = (
+        "INFO 11-02 08:00:00 [gpu_worker.py:700] Free memory on device cuda:0 ({}/44.4 GiB) on startup. "
+        "Desired GPU memory utilization is (0.6, 26.64 GiB).\n"
+    )
+    rows = {}
+    for gib in (43.9, 31.1):
+        log.write_text(start() + free.format(gib))
+        rows[gib] = [r["value"] for r in of(log, config)["what_if"] if r["setting"] == "gpu_memory_utilization"]
+    assert rows == {43.9: [0.95], 31.1: [0.7]}
 
 
 def test_dtypes_of_the_cache_and_of_the_model() -> None:
@@ -298,6 +370,48 @@ def test_lengths_far_apart_get_two_servers(asked: Asked) -> None:
 def test_latency_is_never_made_up() -> None:
     """Without a measured curve no latency is said."""
     assert plan(**TRAFFIC)["latency"]["measured"] is False
+
+
+def test_what_was_measured_limits_what_is_advised(tmp_path: Path) -> None:
+    """Objectives that fewer users keep than fit cap max_num_seqs; nothing is advised to fit more than these."""
+    files = []
+    for users, tpot, itl in ((1, 12.0, 14.0), (32, 20.0, 41.0), (64, 32.0, 90.0)):
+        files.append(tmp_path / f"{users}.json")
+        run = {"max_concurrency": users, "median_tpot_ms": tpot, "p99_itl_ms": itl, "output_throughput": users * 30.0}
+        files[-1].write_text(json.dumps(run))
+    found = plan(bench=tuple(files), itl_p99=0.05, users=60, **TRAFFIC)
+    assert found["latency"]["users_within_slo"] == 37
+    assert found["latency"]["at_users"]["users"] == 49
+    assert found["latency"]["at_wanted"]["tpot_seconds"] == pytest.approx(0.0305)
+    assert [(a["setting"], a["value"]) for a in found["advice"]] == [("max_num_seqs", 37)]
+    assert "the pool would hold 49" in found["advice"][0]["why"]
+    text = shown.render(found)
+    assert re.search(r"\n +49 +26\.4 ms +67\.0 ms +1,470  interpolated\n +60 +30\.5 ms", text)
+    outside = plan(bench=tuple(files), users=90, **TRAFFIC)
+    assert outside["latency"]["at_wanted"] is None
+    assert "90 users lie outside" in outside["latency"]["note"]
+
+
+def test_kinds_of_requests_share_the_pool() -> None:
+    """Where each kind of request has its users, the answer is for all of them together."""
+    found = plan(pool_gib=24.0, traffic=("400:100:30", "30000:1000:3"))
+    each = (30 * 500 + 3 * 31_000) / 33 * 144 * 1024
+    assert found["mix"] == {"users_wanted": 33, "users_by_pool": 53, "bytes_per_user": round(each)}
+    assert found["pool"]["users"] == int((24 * 1024**3 - 16 * 144 * 1024) / each)
+    assert shown.render(found).startswith("53 users fit at once, 33 are wanted\n")
+    alone = plan(pool_gib=24.0, traffic=("400:100", "30000:1000"))
+    assert "mix" not in alone
+    assert plan(traffic=("400:100:30", "40000:1000:3"))["pool"]["users"] == 0
+
+
+def test_the_line_names_what_can_be_served() -> None:
+    """A short name is served by its whole one; engines spell a cache of 8 bits in their own way."""
+    assert size(Wish("qwen3-8b", gpu="L40S"))["command"].startswith("vllm serve Qwen/Qwen3-8B ")
+    assert size(Wish("qwen3-8b-awq", gpu="L40S"))["command"].startswith("vllm serve qwen3-8b-awq ")
+    for engine, spelled in (("vllm", "fp8"), ("sglang", "fp8_e4m3"), ("tgi", "fp8_e4m3fn")):
+        found = plan(engine=engine, users=70, **TRAFFIC)
+        assert f"--kv-cache-dtype {spelled} " in found["command"]
+        assert plan(engine=engine, kv_dtype=spelled)["kv"]["bytes_per_token"] == 72 * 1024
 
 
 def test_a_benchmark_and_a_probe_make_one_curve(tmp_path: Path, asked: Asked) -> None:

@@ -71,7 +71,8 @@ def _answer(sizing: Plain) -> Row:
             ("; give --prompt-tokens and --output-tokens for users", ""),
         ]
     users = pool.get("users_in_all", pool["users"])
-    wanted = first["users_wanted"] * pool.get("pools", 1) if first and first["users_wanted"] else None
+    asked = sizing.get("mix", first)
+    wanted = asked["users_wanted"] * pool.get("pools", 1) if asked and asked["users_wanted"] else None
     short = users == 0 or (wanted is not None and users < wanted)
     row: Row = [
         (f"{users:,} {'user fits' if users == 1 else 'users fit'} at once", "bold red" if short else "bold green")
@@ -94,7 +95,9 @@ def _about(sizing: Plain) -> str:
     elif budget:
         parts.append(f"{budget['total_gib']:g} GiB a card")
     first = (sizing.get("traffic") or [None])[0]
-    if first:
+    if "mix" in sizing:
+        parts.append(f"{len(sizing['traffic'])} kinds of requests")
+    elif first:
         shared = (
             f", {first['shared_prefix_tokens']:,} of them the same for all" if first["shared_prefix_tokens"] else ""
         )
@@ -116,7 +119,13 @@ def _arithmetic(sizing: Plain) -> Iterator[tuple[str, str]]:
         return
     yield "the pool", _pool(sizing)
     first = (sizing.get("traffic") or [None])[0]
-    if first and first.get("bytes_per_user") and pool["gib"] > 0:
+    if "mix" in sizing and pool["gib"] > 0:
+        mix = sizing["mix"]
+        yield (
+            "users",
+            f"{pool['gib']:.2f} GiB ÷ {_size(mix['bytes_per_user'])} a user on average = {mix['users_by_pool']:,}",
+        )
+    elif first and first.get("bytes_per_user") and pool["gib"] > 0:
         prefix = f" beside {first['shared_prefix_tokens']:,} shared tokens" if first["shared_prefix_tokens"] else ""
         text = f"{pool['gib']:.2f} GiB ÷ {_size(first['bytes_per_user'])} a user{prefix} = {first['users_by_pool']:,}"
         length = first["prompt_tokens"] + first["output_tokens"]
@@ -150,8 +159,13 @@ def _pool(sizing: Plain) -> str:
 
 
 def _card(budget: Plain) -> str:
-    share = budget["total_gib"] * budget["utilization"]
-    text = f"{budget['total_gib']:g} GiB × {budget['utilization']:g} = {share:.2f} GiB"
+    whole, other = budget["total_gib"], budget["other_gib"]
+    text = f"{whole:g} GiB"
+    if other and budget["others"] == "share-of-free":
+        whole -= other
+        text = f"({text} − {other:g} of others)"
+    share = whole * budget["utilization"]
+    text += f" × {budget['utilization']:g} = {share:.2f} GiB"
     weights = budget["weights_gib"]
     if budget["pool_gib"]["source"] == "log":
         rest = share - weights["expected"] - budget["pool_gib"]["expected"]
@@ -159,8 +173,13 @@ def _card(budget: Plain) -> str:
     if budget["pool_gib"]["source"] == "explicit":
         return f"{text}; the pool is given, weights {_range(weights)}"
     names = {"weights_gib": "weights", "activation_gib": "activation", "graphs_gib": "graphs", "context_gib": "context"}
-    taken = " − ".join(f"{label} {_range(budget[name])}" for name, label in names.items())
-    return f"{text} − {taken} = {_range(budget['pool_gib'])} for the pool (in brackets: the range of the estimate)"
+    outside = budget["outside_of_share"]
+    taken = " − ".join(f"{label} {_range(budget[name])}" for name, label in names.items() if name not in outside)
+    beside = "; beside the share: " + ", ".join(f"{names[name]} {_range(budget[name])}" for name in outside)
+    if other and budget["others"] == "counts-as-own":
+        taken += f" − others {other:g}"
+    made = f"{text} − {taken} = {_range(budget['pool_gib'])} for the pool (in brackets: the range of the estimate)"
+    return made + beside if outside else made
 
 
 def _range(value: Plain) -> str:
@@ -237,11 +256,12 @@ def _latency(sizing: Plain, width: int) -> Iterator[Row]:
             yield from _wrapped(latency["note"], f"  {'latency':<{HEAD - 2}}", width)
         return
     yield []
-    at = latency.get("at_users")
-    points = [*latency["points"], *([at] if at and at not in latency["points"] else [])]
+    points = list(latency["points"])
+    made = [at for name in ("at_users", "at_wanted") if (at := latency.get(name)) and at not in points]
+    points += [at for number, at in enumerate(made) if at not in made[:number]]
     yield [(f"  {'latency':<{HEAD - 2}}{'users':>8}{'TPOT':>12}{'ITL P99':>12}{'tokens/s':>12}", "dim")]
     for point in sorted(points, key=lambda p: float(p["users"])):
-        between = "  interpolated" if point is at else ""
+        between = "  interpolated" if point in made else ""
         itl = "-" if point["itl_p99_seconds"] is None else f"{point['itl_p99_seconds'] * 1000:.1f} ms"
         rate = "-" if point["tokens_per_second"] is None else f"{point['tokens_per_second']:,.0f}"
         tpot = f"{point['tpot_seconds'] * 1000:.1f} ms"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from .architecture import (
@@ -23,8 +20,8 @@ from .architecture import (
     State,
     UnsupportedValue,
 )
+from .tables import table
 
-HERE = Path(__file__).parent
 GIB = 1 << 30
 KERNEL_BLOCK = 16  # tokens: attention kernels take multiples of it
 LATENT_BLOCK = 128  # the same for compressed vectors beside a recurrent state
@@ -64,6 +61,7 @@ class Accounting:
     state_pages: str
     utilization: float
     graphs_in_budget: bool
+    others: str
     in_flight: str = "one-batch"
     activation_in_budget: bool = True
     two_pools: tuple[str, ...] = ()  # architectures whose windows have a pool of their own
@@ -134,7 +132,7 @@ class Allotment:
 
 @cache
 def _knowledge() -> dict[str, object]:
-    return tomllib.loads((HERE / "accountings.toml").read_text("utf-8"))
+    return table("accountings")
 
 
 def _table(name: str) -> dict[str, object]:
@@ -244,6 +242,11 @@ def engines() -> tuple[str, ...]:
 def serve_command(engine: str) -> str:
     """The engine's command without flags."""
     return str(_engine(engine)["serve"])
+
+
+def eight_bit_name(engine: str) -> str:
+    """Spell a cache of 8 bits as the engine's command line does."""
+    return str(_engine(engine)["eight_bits"])
 
 
 # --- sizes of one layer on one rank ---
@@ -404,8 +407,8 @@ def logical_bytes_per_token(architecture: Architecture, settings: Settings, leng
     length = settings.max_model_len if length is None else length
     if length < 1:
         raise UnsupportedValue("max_model_len", length, "at least 1 was expected")
-    exact = Fraction(logical_bytes(architecture, settings, length), length)
-    return int(exact) if exact.denominator == 1 else float(exact)
+    whole, rest = divmod(logical_bytes(architecture, settings, length), length)
+    return whole + rest / length if rest else whole
 
 
 def state_bytes_per_sequence(architecture: Architecture, settings: Settings) -> int:

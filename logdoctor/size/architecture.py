@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import cast
 
-HERE = Path(__file__).parent
+from .tables import table
+
 MOST = 10**9  # no count in a config is larger
 MOST_LAYERS = 4096  # and no model is deeper
 
@@ -158,7 +158,7 @@ Json = Mapping[str, object]
 
 @cache
 def _knowledge() -> tuple[dict[str, dict[str, object]], dict[str, str], dict[str, dict[str, object]]]:
-    raw = tomllib.loads((HERE / "architectures.toml").read_text("utf-8"))
+    raw = table("architectures")
     families = {name: family for family in raw["family"] for name in family["classes"]}
     return families, raw["model_types"], raw["defaults"]
 
@@ -594,8 +594,11 @@ STATES: dict[str, Callable[[_Fields], State]] = {
 
 
 def _crossed(f: _Fields, prefix: str) -> tuple[Cache, ...]:
-    heads, width = _query_heads(f, prefix), f.positive(*HIDDEN)
-    dim = width // heads
+    heads = _query_heads(f, prefix)
+    if not prefix:
+        dim, source = f.positive("d_kv"), f.positive("n_positions")
+        return Heads(heads, dim, dim), Cross(heads, dim, dim, source)
+    dim = f.positive(*HIDDEN) // heads
     source = f.positive("max_source_positions", "max_position_embeddings")
     return Heads(heads, dim, dim), Cross(heads, dim, dim, source)
 
@@ -626,7 +629,7 @@ def _layer(f: _Fields, outer: _Fields, family: Json, kind: str, index: int, draf
             raise UnsupportedValue("layer_types", kind, "this architecture is not known to keep a recurrent state")
         caches.append(STATES[str(how)](f))
     if kind == "crossed":
-        caches += _crossed(f, str(family["prefix"]))
+        caches += _crossed(f, str(family.get("prefix", "")))
     if kind == "cross":
         caches.append(_picture(f, family, outer))
     return Layer(index, tuple(caches))
@@ -640,7 +643,8 @@ def _layers(f: _Fields, outer: _Fields, family: Json) -> tuple[Layer, ...]:
     elif isinstance(listed, (str, list)) and not f.has(*LAYERS):
         count = len(listed)  # some hybrids name every layer instead of counting them
     elif "layers" in family:
-        count = f.positive(str(family["layers"]))
+        named = family["layers"]
+        count = f.positive(*(named if isinstance(named, list) else [str(named)]))
     else:
         count = f.positive(*LAYERS)
     if count > MOST_LAYERS:
@@ -754,7 +758,15 @@ def _read(config: Json, nested: bool) -> Architecture:
         intermediate_size=_widest(f.get("intermediate_size", "ffn_dim", "n_inner")),
         vocab_size=f.maybe("vocab_size", "padded_vocab_size") or outer.maybe("vocab_size") or 0,
         max_length=f.maybe(
-            "max_position_embeddings", "n_positions", "max_target_positions", "seq_length", "max_seq_len"
+            "max_position_embeddings",
+            "max_position_embedding",
+            "n_positions",
+            "max_target_positions",
+            "seq_length",
+            "max_seq_len",
+            "model_max_length",
+            "max_sequence_length",
+            "max_seq_length",
         ),
         dtype=dtype,
         kv_dtype=_declared_kv_dtype(outer, f),

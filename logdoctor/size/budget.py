@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from .accounting import GIB, Settings, model_dtype
 from .architecture import Architecture, Refusal, UnsupportedValue
-
-HERE = Path(__file__).parent
+from .tables import table
 
 
 @dataclass(frozen=True)
@@ -80,23 +77,40 @@ class Budget:
     context: Range
     pool: Range
     explicit: bool = False
+    other: float = 0.0  # what other processes hold
+    others: str = "ends-start"  # and what that means to the engine, as accountings.toml has it
+    asked: float = 0.0  # the utilisation that was asked for
+
+    @property
+    def whole(self) -> float:
+        """What the utilisation is a share of."""
+        return self.total - self.other if self.others == "share-of-free" else self.total
 
     @property
     def share(self) -> float:
         """What the server may take of the card."""
-        return self.total * self.utilization
+        return self.whole * self.utilization
+
+    @property
+    def most(self) -> float:
+        """The highest utilisation, in hundredths, that what is free allows."""
+        return most_utilization(self.total, self.other, self.others)
+
+
+def most_utilization(total: float, other: float, others: str) -> float:
+    """The highest utilisation, in hundredths, with which a server starts beside others."""
+    return int((total - other) / total * 100 + 1e-9) / 100 if others in ("ends-start", "unseen") else 1.0
 
 
 @cache
 def cards() -> tuple[Card, ...]:
     """Every card whose memory is known."""
-    raw = tomllib.loads((HERE / "cards.toml").read_text("utf-8"))
-    return tuple(Card(c["name"], tuple(c["aliases"]), float(c["gib"]), c["vendor"]) for c in raw["card"])
+    return tuple(Card(c["name"], tuple(c["aliases"]), float(c["gib"]), c["vendor"]) for c in table("cards")["card"])
 
 
 @cache
 def _knowledge() -> dict[str, dict[str, object]]:
-    return tomllib.loads((HERE / "budget.toml").read_text("utf-8"))
+    return table("budget")
 
 
 def _plain(name: str) -> str:
@@ -224,12 +238,17 @@ def budget(
     activation_gib: float | None = None,
     graphs_gib: float | None = None,
     context_gib: float | None = None,
+    other_gib: float = 0.0,
+    others: str = "ends-start",
 ) -> Budget:
     """Divide one card. What was measured is taken as it is; the rest is estimated with its range."""
     if not 0 < utilization <= 1:
         raise UnsupportedValue("gpu_memory_utilization", utilization, "a fraction above 0 and up to 1 was expected")
     if total_gib <= 0:
         raise UnsupportedValue("gpu_gib", total_gib, "memory above 0 was expected")
+    if not 0 <= other_gib < total_gib:
+        raise UnsupportedValue("other_gib", other_gib, f"less than the card's {total_gib:g} GiB was expected")
+    asked, utilization = utilization, min(utilization, most_utilization(total_gib, other_gib, others))
     known = _knowledge()
     ranks = settings.tensor_parallel * settings.pipeline_parallel
     peak = (
@@ -247,6 +266,9 @@ def budget(
         taken = taken + peak
     if graphs_in_budget:
         taken = taken + pool_of_graphs
+    if others == "counts-as-own":
+        taken = taken.plus(other_gib)
+    whole = total_gib - other_gib if others == "share-of-free" else total_gib
     return Budget(
         card=card,
         total=total_gib,
@@ -255,7 +277,10 @@ def budget(
         activation=peak,
         graphs=pool_of_graphs,
         context=context,
-        pool=taken.taken_from(total_gib * utilization),
+        pool=taken.taken_from(whole * utilization),
+        other=other_gib,
+        others=others,
+        asked=asked,
     )
 
 
@@ -263,17 +288,7 @@ def with_pool(divided: Budget, pool_gib: float) -> Budget:
     """Take an explicit pool size, which the engine then does not compute from the utilisation."""
     if pool_gib <= 0:
         raise UnsupportedValue("pool_gib", pool_gib, "memory above 0 was expected")
-    return Budget(
-        divided.card,
-        divided.total,
-        divided.utilization,
-        divided.weights,
-        divided.activation,
-        divided.graphs,
-        divided.context,
-        Range.exactly(pool_gib),
-        explicit=True,
-    )
+    return replace(divided, pool=Range.exactly(pool_gib), explicit=True)
 
 
 def shared_utilizations(needs_gib: Iterable[float], total_gib: float, most: float = 0.92) -> tuple[float, ...]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import fmean
 
 from .architecture import Refusal
+from .tables import table
 from .users import Curve, Measured
 
-HERE = Path(__file__).parent
 DEEPEST = 8  # levels of nesting in which a result is looked for
 
 
@@ -32,7 +30,7 @@ class Shape:
 @cache
 def shapes() -> tuple[Shape, ...]:
     """Every shape of a result that is known."""
-    rows = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["shape"]
+    rows = table("measured")["shape"]
     return tuple(
         Shape(
             row["name"],
@@ -62,11 +60,11 @@ def read_curve(files: Sequence[Path]) -> Curve:
 def _average(points: Sequence[Measured]) -> Measured:
     def mean(values: list[float | None]) -> float | None:
         known = [v for v in values if v is not None]
-        return fmean(known) if known else None
+        return sum(known) / len(known) if known else None
 
     return Measured(
         points[0].users,
-        fmean(p.tpot_seconds for p in points),
+        sum(p.tpot_seconds for p in points) / len(points),
         mean([p.itl_p99_seconds for p in points]),
         mean([p.tokens_per_second for p in points]),
     )

@@ -20,7 +20,7 @@ from .accounting import (
     plan,
     state_bytes_per_sequence,
 )
-from .architecture import Architecture, Cache, Heads, MissingField
+from .architecture import Architecture, Cache, Heads, Refusal
 from .budget import Budget, Range, Weights, budget, estimated_weights, find_card, with_pool
 from .models import Model
 from .users import (
@@ -28,7 +28,10 @@ from .users import (
     Advice,
     Case,
     Curve,
+    Load,
+    Mix,
     Traffic,
+    blocks_of_user,
     command,
     endpoints,
     recommend,
@@ -65,7 +68,7 @@ class Request:
     activation_gib: float | None = None
     graphs_gib: float | None = None
     context_gib: float | None = None
-    other_server_gib: float = 0.0  # another server on the same card
+    other_gib: float = 0.0  # what other processes hold of the card
     instances: int = 1  # equal servers on the same card
     data_parallel: int = 1  # engines with a pool of their own behind one server
     pool_source: str = "explicit"  # or "log": then the engine found it by profiling
@@ -152,17 +155,22 @@ def _budget(request: Request, accounting: Accounting, notes: list[str]) -> Budge
         activation_gib=request.activation_gib,
         graphs_gib=request.graphs_gib,
         context_gib=request.context_gib,
+        other_gib=request.other_gib,
+        others=accounting.others,
     )
-    if request.other_server_gib:
-        left = total - request.other_server_gib
-        if divided.share > left:
-            notes.append(
-                f"The other server keeps {request.other_server_gib:.1f} GiB: a utilisation above "
-                f"{left / total:.2f} cannot start here."
-            )
+    if divided.utilization < divided.asked and request.pool_gib is None:
+        notes.append(
+            f"Others hold {divided.other:.1f} GiB of the card: with a utilisation of {divided.asked:g} the server "
+            f"would not start, so it is planned with {divided.utilization:g}. It must start after the others."
+        )
     if request.pool_gib is None:
         return divided
     given = with_pool(divided, request.pool_gib)
+    taken = divided.weights.gib.low + request.pool_gib + divided.other
+    if divided.other and taken > total:
+        notes.append(
+            f"Weights, the given pool and what others hold are {taken:.1f} GiB: more than the card's {total:.1f}."
+        )
     return given if request.pool_source == "explicit" else replace(given, explicit=False)
 
 
@@ -170,11 +178,15 @@ def _rounded(value: Range) -> dict[str, float]:
     return {"low": round(value.low, 2), "expected": round(value.expected, 2), "high": round(value.high, 2)}
 
 
-def _budget_part(divided: Budget, source: str) -> dict[str, object]:
+def _budget_part(divided: Budget, source: str, accounting: Accounting) -> dict[str, object]:
+    beside = {"activation_gib": accounting.activation_in_budget, "graphs_gib": accounting.graphs_in_budget}
     return {
         "card": divided.card or None,
         "total_gib": round(divided.total, 2),
         "utilization": divided.utilization,
+        "other_gib": round(divided.other, 2),
+        "others": divided.others,
+        "outside_of_share": [name for name, counted in beside.items() if not counted],
         "weights_gib": {**_rounded(divided.weights.gib), "source": divided.weights.source},
         "activation_gib": _rounded(divided.activation),
         "graphs_gib": _rounded(divided.graphs),
@@ -187,17 +199,31 @@ def _advice_part(advice: Advice) -> dict[str, object]:
     return {"setting": advice.setting, "flag": advice.flag, "value": advice.value, "why": advice.why}
 
 
-def _latency_part(request: Request, users: int | None) -> dict[str, object]:
+def _within_slo(request: Request) -> int | None:
+    """How many users of one server keep the objectives, as measured."""
+    if request.curve is None or (request.slo_tpot_seconds is None and request.slo_itl_p99_seconds is None):
+        return None
+    return request.curve.most_within(request.slo_tpot_seconds, request.slo_itl_p99_seconds)
+
+
+def _latency_part(request: Request, users: int | None, load: Load | None) -> dict[str, object]:
+    """The measured curve, and where on it the users lie that fit and that are wanted: of one server."""
     if request.curve is None:
         return {"measured": False, "note": MUST_BE_MEASURED}
     part: dict[str, object] = {"measured": True, "points": [asdict(p) for p in request.curve.points]}
-    if users is not None:
-        there = request.curve.at(users)
-        part["at_users"] = asdict(there) if there is not None else None
-        if there is None:
-            part["note"] = f"{users:,} users lie outside what was measured: measure there."
+    outside = []
+    for name, count in (("at_users", users), ("at_wanted", load.users if load is not None else None)):
+        if count is None:
+            continue
+        count *= request.data_parallel
+        there = request.curve.at(count)
+        part[name] = asdict(there) if there is not None else None
+        if there is None and f"{count:,}" not in outside:
+            outside.append(f"{count:,}")
+    if outside:
+        part["note"] = f"{' and '.join(outside)} users lie outside what was measured: measure there."
     if request.slo_tpot_seconds is not None or request.slo_itl_p99_seconds is not None:
-        part["users_within_slo"] = request.curve.most_within(request.slo_tpot_seconds, request.slo_itl_p99_seconds)
+        part["users_within_slo"] = _within_slo(request)
     return part
 
 
@@ -205,7 +231,8 @@ def _bounded(cache: Cache) -> bool:
     return isinstance(cache, Heads) and bool(cache.window or cache.chunk)
 
 
-def _notes(request: Request, accounting: Accounting) -> list[str]:
+def _notes(request: Request) -> list[str]:
+    accounting = accounting_for(request.engine, request.version)
     architecture, settings = request.model.architecture, request.settings
     notes = list(architecture.notes)
     if architecture.recurrent:
@@ -244,34 +271,57 @@ def _traffic_part(traffic: Traffic, layout: Plan, blocks: int, request: Request)
     }
 
 
-def report(request: Request) -> dict[str, object]:
-    """Size a model. Raises Refusal, naming what is missing or unknown."""
+def _kept(request: Request, accounting: Accounting) -> float:
+    """The part of what is left that is the pool: one that was given, or that a log tells, holds no states any more."""
+    if request.pool_gib is not None or not request.model.architecture.recurrent:
+        return 1.0
+    return 1 / (1 + accounting.state_share)
+
+
+def case_of(request: Request, notes: list[str]) -> Case:
+    """What is known of a server as one case of choices; without any card and pool, its pool is empty."""
     accounting = accounting_for(request.engine, request.version)
-    architecture, settings = request.model.architecture, request.settings
-    layout = plan(architecture, settings, accounting, request.draft)
-    one = allot(layout, 0)
-    notes = _notes(request, accounting)
     divided = _budget(request, accounting, notes)
-    # A pool that was given, or that a log tells, holds no states any more.
-    kept = 1 / (1 + accounting.state_share) if architecture.recurrent and request.pool_gib is None else 1.0
-    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected * kept if divided else None
-    if kept < 1 and pool_gib is not None:
+    kept = _kept(request, accounting)
+    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected * kept if divided else 0.0
+    if kept < 1 and divided is not None:
         notes.append(
             f"{pool_gib * accounting.state_share:.1f} GiB of what is left are set aside for recurrent states, "
             f"{pool_gib:.1f} GiB are the pool."
         )
+    return Case(
+        request.model.architecture,
+        request.settings,
+        accounting,
+        pool_gib,
+        divided,
+        request.max_num_seqs,
+        request.draft,
+    )
+
+
+def report(request: Request) -> dict[str, object]:
+    """Size a model. Raises Refusal, naming what is missing or unknown."""
+    notes = _notes(request)
+    case = case_of(request, notes)
+    accounting, layout, divided = case.accounting, case.layout, case.budget
+    architecture, settings = request.model.architecture, request.settings
+    one = allot(layout, 0)
+    pool_gib = case.pool_gib if request.pool_gib is not None or divided is not None else None
 
     source = request.pool_source if request.pool_gib is not None else "estimate"
     pool: dict[str, object] = {"gib": None, "tokens": None, "max_concurrency": None, "users": None}
     advice: tuple[Advice, ...] = ()
     first = request.traffic[0] if request.traffic else None
     parts: dict[str, object] = {}
+    load: Load | None = first
+    if len(request.traffic) > 1 and all(t.users for t in request.traffic):
+        load = Mix(request.traffic)
     users: int | None = None
     if pool_gib is not None:
         made = allot(layout, int(max(0.0, pool_gib) * GIB))
-        case = Case(architecture, settings, accounting, pool_gib, divided, request.max_num_seqs, request.draft)
-        if first is not None:
-            users = users_of(layout, made.blocks, first, request.max_num_seqs)
+        if load is not None:
+            users = users_of(layout, made.blocks, load, request.max_num_seqs)
         pool = {
             "gib": round(max(0.0, pool_gib), 3),
             "tokens": made.tokens,
@@ -285,16 +335,24 @@ def report(request: Request) -> dict[str, object]:
             pool["pools"] = request.pools
             pool["users_in_all"] = users * request.pools
         if divided is not None and not divided.pool.known:
+            kept = _kept(request, accounting)
             ends = [allot(layout, int(max(0.0, g * kept) * GIB)) for g in (divided.pool.low, divided.pool.high)]
             pool["tokens_range"] = [end.tokens for end in ends]
-            if first is not None:
-                pool["users_range"] = [users_of(layout, end.blocks, first, request.max_num_seqs) for end in ends]
+            if load is not None:
+                pool["users_range"] = [users_of(layout, end.blocks, load, request.max_num_seqs) for end in ends]
         if request.traffic:
             parts["traffic"] = [_traffic_part(t, layout, made.blocks, request) for t in request.traffic]
-        advice = recommend(case, first)
+        if isinstance(load, Mix):
+            parts["mix"] = {
+                "users_wanted": load.users,
+                "users_by_pool": users_of(layout, made.blocks, load),
+                "bytes_per_user": round(blocks_of_user(layout, load) * layout.block_bytes),
+            }
+        within = _within_slo(request)
+        advice = recommend(case, load, within if within is None else within // request.data_parallel)
         parts["what_if"] = [
             {**asdict(row), "flag": flag(accounting.engine, row.setting) if row.setting else None}
-            for row in what_if(case, first)
+            for row in what_if(case, load)
         ]
         dp = request.data_parallel if request.data_parallel > 1 else None
         parts["command"] = command(
@@ -328,7 +386,7 @@ def report(request: Request) -> dict[str, object]:
             "groups": [asdict(g) for g in one.groups],
         },
         "pool": pool,
-        "budget": _budget_part(divided, source) if divided is not None else None,
+        "budget": _budget_part(divided, source, accounting) if divided is not None else None,
         "accounting": {
             "engine": accounting.engine,
             "since": accounting.since,
@@ -336,7 +394,7 @@ def report(request: Request) -> dict[str, object]:
             "tokens": accounting.tokens,
         },
         **parts,
-        "latency": _latency_part(request, users),
+        "latency": _latency_part(request, users, load),
         "advice": [_advice_part(a) for a in advice],
         "notes": notes,
     }
@@ -346,6 +404,7 @@ def default_settings(architecture: Architecture, max_model_len: int | None, card
     """Settings for a plan: the model's own longest length where none is given, the step by the card."""
     length = max_model_len or architecture.max_length
     if not length:
-        raise MissingField("max_position_embeddings", architecture.name)
+        field = "max_position_embeddings"
+        raise Refusal(f"The config of {architecture.name} has no field {field!r}: give --max-model-len.", field)
     settings = Settings(max_model_len=length)
     return replace(settings, batched_tokens=default_batched_tokens(card_gib)) if card_gib else settings

@@ -15,6 +15,7 @@ from .accounting import (
     Settings,
     allot,
     default_sequences,
+    eight_bit_name,
     flag,
     kv_dtype,
     longest,
@@ -49,16 +50,48 @@ class Traffic:
         """Tokens of a whole request."""
         return self.prompt_tokens + self.output_tokens
 
+    @property
+    def classes(self) -> tuple[Traffic, ...]:
+        """Itself: one kind of request."""
+        return (self,)
 
-def users_of(layout: Plan, blocks: int, traffic: Traffic, max_num_seqs: int | None = None) -> int:
-    """How many users of this traffic run at once: the pool, without the block held back, by what each holds.
+
+@dataclass(frozen=True)
+class Mix:
+    """Several kinds of requests at once, each with its users."""
+
+    classes: tuple[Traffic, ...]
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest request."""
+        return max(t.length for t in self.classes)
+
+    @property
+    def users(self) -> int | None:
+        """All users together."""
+        return sum(t.users or 0 for t in self.classes)
+
+
+Load = Traffic | Mix
+
+
+def blocks_of_user(layout: Plan, load: Load) -> float:
+    """Blocks that one user holds, of several kinds of requests the average, without what they share."""
+    counts = [t.users or 1 for t in load.classes]
+    shares = [layout.share_for(t.length, t.shared_prefix) for t in load.classes]
+    return sum(n * share for n, share in zip(counts, shares, strict=True)) / sum(counts)
+
+
+def users_of(layout: Plan, blocks: int, load: Load, max_num_seqs: int | None = None) -> int:
+    """How many users of this load run at once: the pool, without the block held back, by what each holds.
 
     A shared prefix is counted once. A request longer than max_model_len is not admitted: none fits.
     """
-    if traffic.length > layout.settings.max_model_len:
+    if load.length > layout.settings.max_model_len:
         return 0
-    usable = blocks - 1 - layout.prefix_blocks(traffic.shared_prefix)
-    each = layout.share_for(traffic.length, traffic.shared_prefix)
+    usable = blocks - 1 - sum(layout.prefix_blocks(t.shared_prefix) for t in load.classes)
+    each = blocks_of_user(layout, load)
     count = max(0, math.floor(usable / each + 1e-9)) if each > 0 else 0
     return count if max_num_seqs is None else min(count, max_num_seqs)
 
@@ -92,7 +125,12 @@ class Case:
             return self.max_num_seqs
         return default_sequences(self.budget.total if self.budget is not None else 0.0)
 
-    def users(self, traffic: Traffic, capped: bool = True) -> int:
+    @property
+    def utilization(self) -> float:
+        """The share of the card; all of it where no card is known."""
+        return self.budget.utilization if self.budget is not None else 1.0
+
+    def users(self, traffic: Load, capped: bool = True) -> int:
         """How many users of this traffic run at once."""
         return users_of(self.layout, self.allotment.blocks, traffic, self.max_num_seqs if capped else None)
 
@@ -114,25 +152,28 @@ class Row:
     users: int | None
 
 
-def _row(change: str, setting: str | None, value: str | float | None, case: Case, traffic: Traffic | None) -> Row:
+def _row(change: str, setting: str | None, value: str | float | None, case: Case, traffic: Load | None) -> Row:
     made = case.allotment
     users = case.users(traffic) if traffic is not None else None
     return Row(change, setting, value, case.pool_gib, made.tokens, made.concurrency, users)
 
 
-def _eight_bits(case: Case) -> Case | None:
+def eight_bits(case: Case) -> Case | None:
     """The same with a cache of 8 bits, where it has more."""
     if kv_dtype(case.architecture, case.settings).bits <= 8:
         return None
-    return case.having(kv_dtype="fp8")
+    return case.having(kv_dtype=eight_bit_name(case.accounting.engine))
 
 
-def _more_memory(case: Case, utilization: float) -> Case | None:
-    """The same with a larger share of the card."""
+def _more_memory(case: Case) -> Case | None:
+    """The same with a larger share of the card, as far as others leave it."""
     budget = case.budget
-    if budget is None or budget.explicit or utilization <= budget.utilization:
+    if budget is None or budget.explicit:
         return None
-    added = budget.total * (utilization - budget.utilization)
+    utilization = min(MOST_UTILIZATION, budget.most)
+    if utilization <= budget.utilization:
+        return None
+    added = budget.whole * (utilization - budget.utilization)
     return replace(
         case,
         pool_gib=case.pool_gib + added,
@@ -164,7 +205,7 @@ def _enough_ranks(case: Case) -> Case | None:
     return None
 
 
-def what_if(case: Case, traffic: Traffic | None = None) -> tuple[Row, ...]:
+def what_if(case: Case, traffic: Load | None = None) -> tuple[Row, ...]:
     """Change one thing at a time."""
     rows = [_row("as it is", None, None, case, traffic)]
     length = case.settings.max_model_len
@@ -188,10 +229,10 @@ def what_if(case: Case, traffic: Traffic | None = None) -> tuple[Row, ...]:
                 traffic,
             )
         )
-    if (eight := _eight_bits(case)) is not None:
-        rows.append(_row("KV cache in FP8", "kv_cache_dtype", "fp8", eight, traffic))
-    if (more := _more_memory(case, MOST_UTILIZATION)) is not None:
-        rows.append(_row("more of the card", "gpu_memory_utilization", MOST_UTILIZATION, more, traffic))
+    if (eight := eight_bits(case)) is not None:
+        rows.append(_row("KV cache in FP8", "kv_cache_dtype", eight.settings.kv_dtype, eight, traffic))
+    if (more := _more_memory(case)) is not None:
+        rows.append(_row("more of the card", "gpu_memory_utilization", more.utilization, more, traffic))
     try:
         if (ranks := _more_ranks(case)) is not None:
             rows.append(_row("twice the cards", "tensor_parallel_size", ranks.settings.tensor_parallel, ranks, traffic))
@@ -227,15 +268,18 @@ def _round_length(tokens: int) -> int:
     return max(16, -(-tokens // 16) * 16)
 
 
-def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
-    """At most two flags, the one that helps most first; none where nothing needs changing."""
+def recommend(case: Case, traffic: Load | None = None, within_slo: int | None = None) -> tuple[Advice, ...]:
+    """At most two flags, the one that helps most first; none where nothing needs changing.
+
+    `within_slo` is how many users were measured to keep the objectives: more are not let in.
+    """
     advice: list[Advice] = []
     pool = int(max(0.0, case.pool_gib) * GIB)
     made = case.allotment
     if not made.fits:
         reach = longest(case.layout, pool)
         needed = traffic.length if traffic is not None else None
-        eight = _eight_bits(case)
+        eight = eight_bits(case)
         if reach >= 16 and (needed is None or needed <= reach):
             length = reach // 16 * 16  # all that fits: a smaller limit gives no user more
             advice.append(
@@ -248,18 +292,18 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
             )
             case = case.having(max_model_len=length)
         else:
-            more = _more_memory(case, MOST_UTILIZATION)
+            more = _more_memory(case)
             try:
                 ranks = _enough_ranks(case)
             except Refusal:  # the heads do not divide
                 ranks = None
             if eight is not None and eight.allotment.fits:
                 why = "The pool does not hold one request at 2 bytes per element."
-                advice.append(_advice(case, "kv_cache_dtype", "fp8", why))
+                advice.append(_advice(case, "kv_cache_dtype", eight.settings.kv_dtype, why))
                 case = eight
             elif more is not None and more.allotment.fits:
                 why = "Only with more of the card does the pool hold one request."
-                advice.append(_advice(case, "gpu_memory_utilization", MOST_UTILIZATION, why))
+                advice.append(_advice(case, "gpu_memory_utilization", more.utilization, why))
                 case = more
             elif ranks is not None:
                 count = ranks.settings.tensor_parallel
@@ -280,13 +324,16 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
         )
         case = case.having(max_model_len=_round_length(traffic.length))
     wanted = traffic.users
+    if wanted is not None and within_slo is not None:
+        wanted = min(wanted, within_slo)  # room for more would serve nobody in time
     fit = case.users(traffic, capped=False)
     if wanted is not None and fit < wanted and len(advice) < 2:
         options: list[tuple[str, str | float, Case, str]] = []
-        if (eight := _eight_bits(case)) is not None:
-            options.append(("kv_cache_dtype", "fp8", eight, "halves what each token takes"))
-        if (more := _more_memory(case, MOST_UTILIZATION)) is not None:
-            options.append(("gpu_memory_utilization", MOST_UTILIZATION, more, "gives the pool more of the card"))
+        if (eight := eight_bits(case)) is not None:
+            options.append(("kv_cache_dtype", eight.settings.kv_dtype, eight, "halves what each token takes"))
+        if (more := _more_memory(case)) is not None:
+            why = "gives the pool more of the card"
+            options.append(("gpu_memory_utilization", more.utilization, more, why))
         try:
             if (ranks := _more_ranks(case)) is not None:
                 options.append(
@@ -311,6 +358,9 @@ def recommend(case: Case, traffic: Traffic | None = None) -> tuple[Advice, ...]:
             case, fit = changed, reached
     if fit > 0 and len(advice) < 2:
         cap = case.cap
+        if within_slo is not None and within_slo < min(fit, cap):
+            why = f"As measured, {_requests(within_slo)} at once keep the objectives; the pool would hold {fit:,}."
+            return (*advice, _advice(case, "max_num_seqs", within_slo, why))
         target = fit if wanted is None else min(fit, wanted)
         if cap < target:
             advice.append(

@@ -27,7 +27,10 @@ def lint(
     """Test every pattern, failure and rule by its own samples."""
     from logdoctor.lint import prove
 
-    counted, wrong = prove(packs or [], only)
+    doubts: list[str] = []
+    counted, wrong = prove(packs or [], only, doubts)
+    for line in doubts if not quiet else ():
+        write(f"warning: {line}")
     for line in wrong if not quiet else ():
         write(line)
     if not quiet:

@@ -72,7 +72,7 @@ def size(
     """Say how many users fit, by the model's config.json or by a log, and which flag to change."""
     given = dict(locals())
     from logdoctor.render import sizing as shown
-    from logdoctor.size import Refusal
+    from logdoctor.size.architecture import Refusal
     from logdoctor.sizing import Wish
     from logdoctor.sizing import size as sized
 
