@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from logdoctor.knowledge import Engine, Kind, Knowledge
 from logdoctor.model import PHASES, Boot, Fact, Notice, Speaker
-from logdoctor.noun import fresh, record, replace
 from logdoctor.regexes import compiled
 
 EVENTS = 300
@@ -21,7 +21,7 @@ _RANK = {name: i for i, name in enumerate(PHASES)}
 _ENGINE_BEGUN = _RANK["load"]
 
 
-@record
+@dataclass
 class Life:
     """A boot that is being put together."""
 
@@ -31,11 +31,11 @@ class Life:
     first_line: int
     engine: str = ""
     last_line: int = 0
-    facts: list[Fact] = fresh(factory=list)
-    speakers: set[Speaker] = fresh(factory=set)
-    heads: list[Fact] = fresh(factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    speakers: set[Speaker] = field(default_factory=set)
+    heads: list[Fact] = field(default_factory=list)
     furthest: int = -1
-    engine_heads: set[Speaker] = fresh(factory=set)
+    engine_heads: set[Speaker] = field(default_factory=set)
     known: bool = False
     ready: bool = False
     broken: bool = False
@@ -44,10 +44,10 @@ class Life:
     dropped: int = 0
     began: float | None = None
     ended: float | None = None
-    _folded: dict[tuple[object, ...], int] = fresh(factory=dict)
-    _kept: dict[tuple[str, str], int] = fresh(factory=dict)
-    _notices: dict[tuple[str, str, str], int] = fresh(factory=dict)
-    notices: list[Notice] = fresh(factory=list)
+    _folded: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _kept: dict[tuple[str, str], int] = field(default_factory=dict)
+    _notices: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
 
     def add(self, fact: Fact, kinds: Mapping[str, Kind]) -> None:
         """Take a fact in; folds what comes again and again, and bounds the rest."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import string
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from logdoctor.expression import Missing, parse
 from logdoctor.knowledge import COMMON, Failure, Knowledge
 from logdoctor.model import PHASES, Cause, Confidence, Fact, Incident
-from logdoctor.noun import replace
 from logdoctor.outcome import PROGRESS, Course
 
 UNRECOGNISED = "unrecognised-error"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from logdoctor.excerpt import excerpt
 from logdoctor.inputs import Group, expand, groups
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.model import Boot, Fact, Input, Trouble
-from logdoctor.noun import fresh, record, replace
 from logdoctor.outcome import course
 from logdoctor.read import stretches
 from logdoctor.read.reader import Head, Index, Part, Reader
@@ -36,14 +36,14 @@ AHEAD = 8
 """Logs per process that are read, or wait to be, before the first of them is taken."""
 
 
-@record
+@dataclass(slots=True)
 class Reading:
     """What was read of all inputs."""
 
-    inputs: list[Input] = fresh(factory=list)
-    boots: list[Boot] = fresh(factory=list)
-    troubles: list[Trouble] = fresh(factory=list)
-    strangers: list[str] = fresh(factory=list)
+    inputs: list[Input] = field(default_factory=list)
+    boots: list[Boot] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
     """Logs in which no engine spoke."""
     unread: int = 0
     forgotten: int = 0

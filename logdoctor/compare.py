@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from logdoctor.knowledge import Knowledge
@@ -47,7 +47,7 @@ def compare(old: Boot, new: Boot, knowledge: Knowledge) -> tuple[Row, ...]:
         Row("start", "outcome", old.outcome, new.outcome, old.outcome != new.outcome),
         Row("start", "cause", old.cause and old.cause.kind, new.cause and new.cause.kind, _cause(old) != _cause(new)),
     ]
-    rows += _facts(before, after, old.engine == new.engine)
+    rows += (_by_family(row, old, new, knowledge) for row in _facts(before, after))
     rows += _settings(before, after, old.engine == new.engine)
     rows += _times(old, new, before, after)
     return tuple(rows)
@@ -57,7 +57,18 @@ def _cause(boot: Boot) -> str:
     return boot.cause.kind if boot.cause else ""
 
 
-def _facts(before: Startup, after: Startup, same_engine: bool) -> Iterator[Row]:
+def _by_family(row: Row, old: Boot, new: Boot, knowledge: Knowledge) -> Row:
+    """Two engines name the same kernels otherwise: their families are compared."""
+    if row.name != "attention backend" or not row.changed or old.engine == new.engine:
+        return row
+    families = [
+        knowledge.engines[boot.engine].names.get("attention-family", {}).get(value.lower(), value)
+        for boot, value in ((old, row.old), (new, row.new))
+    ]
+    return row if families[0] != families[1] else replace(row, changed=False, note=f"both are {families[0]}")
+
+
+def _facts(before: Startup, after: Startup) -> Iterator[Row]:
     for name, label in (
         ("version", "version"),
         ("model", "model"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdoctor.broken import KnowledgeError
 from logdoctor.knowledge import Table
-from logdoctor.noun import fresh, noun
 from logdoctor.rule import SETTINGS
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ NUMBERS = frozenset(
 """Keys that hold a number; the others hold a text."""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Config:
     """Expectations, traffic, service levels, and which rules count."""
 
-    expect: Mapping[str, Any] = fresh(factory=dict)
-    traffic: Mapping[str, Any] = fresh(factory=dict)
-    slo: Mapping[str, Any] = fresh(factory=dict)
-    ignore: Mapping[str, str] = fresh(factory=dict)
-    severity: Mapping[str, str] = fresh(factory=dict)
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    traffic: Mapping[str, Any] = field(default_factory=dict)
+    slo: Mapping[str, Any] = field(default_factory=dict)
+    ignore: Mapping[str, str] = field(default_factory=dict)
+    severity: Mapping[str, str] = field(default_factory=dict)
     expired: tuple[str, ...] = ()
     file: str = ""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logdoctor.model import Boot, Fact, Speaker
-from logdoctor.noun import fresh, record, replace
 
 BY = "derived"
 """What derived facts name in place of a pattern."""
@@ -119,7 +119,7 @@ def _slowest(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
 # ── pools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@record
+@dataclass
 class _Rank:
     """What one rank said of its pools; `loads` counts the weights that it has loaded so far."""
 
@@ -127,7 +127,7 @@ class _Rank:
     begun: int = 0
     ended: int = 0
     own: bool = False
-    pools: list[tuple[int, Fact]] = fresh(factory=list)
+    pools: list[tuple[int, Fact]] = field(default_factory=list)
 
     def main(self) -> list[Fact]:
         """Give the pools of the main model: those of a drafter come after a second load of weights."""
@@ -184,7 +184,7 @@ def _weights(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
 # ── waits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@record
+@dataclass
 class _Wait:
     first: Fact
     last: Fact
@@ -229,7 +229,7 @@ def _waits(facts: Sequence[Fact], engine: str) -> Iterator[Fact]:
 # ── episodes of a serving server ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@record
+@dataclass
 class _Run:
     """Lines in a row that show the same trouble; `worst` is the line to cite."""
 
@@ -263,13 +263,13 @@ class _Run:
         return by_clock if by_clock is not None or interval is None else (self.samples - 1) * interval
 
 
-@record
+@dataclass
 class _Runs:
     """The runs of one kind on one engine: the one that is open, and the longest of the others."""
 
     lowest: bool = False
     open: _Run | None = None
-    kept: list[_Run] = fresh(factory=list)
+    kept: list[_Run] = field(default_factory=list)
     count: int = 0
     unclear: bool = False
 
@@ -311,7 +311,7 @@ class _Runs:
         return sorted(runs, key=lambda run: -run.samples)
 
 
-@record
+@dataclass
 class _Engine:
     """One engine of a boot as its periodic lines show it, in bounded memory."""
 
@@ -324,15 +324,15 @@ class _Engine:
     fullest: Fact | None = None
     longest_queue: Fact | None = None
     busiest: Fact | None = None
-    pressure: _Runs = fresh(factory=_Runs)
-    backlog: _Runs = fresh(factory=_Runs)
-    drop: _Runs = fresh(factory=lambda: _Runs(lowest=True))
-    usual: deque[tuple[float, float, float]] = fresh(factory=lambda: deque(maxlen=30))
-    sums: list[float] = fresh(factory=lambda: [0.0, 0.0, 0.0])
+    pressure: _Runs = field(default_factory=_Runs)
+    backlog: _Runs = field(default_factory=_Runs)
+    drop: _Runs = field(default_factory=lambda: _Runs(lowest=True))
+    usual: deque[tuple[float, float, float]] = field(default_factory=lambda: deque(maxlen=30))
+    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     judged: int = 0
     judged_last: Fact | None = None
-    intervals: list[float] = fresh(factory=list)
-    gaps: list[tuple[float, Fact, Fact]] = fresh(factory=list)
+    intervals: list[float] = field(default_factory=list)
+    gaps: list[tuple[float, Fact, Fact]] = field(default_factory=list)
     hit: Fact | None = None
     hit_peak: float = 0.0
     hit_samples: int = 0

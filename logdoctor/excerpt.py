@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from logdoctor.mask import LOOK_BACK, masked_lines, secrets_of, visible, without
-from logdoctor.noun import noun
 from logdoctor.read import blocks
 from logdoctor.read.blocks import Block
 from logdoctor.read.source import Stream
@@ -18,7 +18,7 @@ WIDTH = 2_000
 Numbered = tuple[int, str]
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Excerpt:
     """Lines of a file as they are, with those before them that may decide what in them is secret."""
 

@@ -6,12 +6,12 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import regex
 
-from logdoctor.noun import noun
 from logdoctor.regexes import compiled
 from logdoctor.releases import compared, release
 
@@ -77,7 +77,7 @@ _ON_LISTS = ("min", "max", "sum", "count", "distinct", "first", "last", "join")
 _ON_VALUES = ("matches", "lower", "round", "abs", "satisfies", "known", "startswith", "endswith", "same_version")
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Expression:
     """A parsed expression. `names` are the dotted names it reads, `lists` those it reads all values of."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from logdoctor.model import Trouble
-from logdoctor.noun import noun
 from logdoctor.read.source import STDIN
 from logdoctor.regexes import compiled
 
@@ -21,7 +21,7 @@ _ROTATED = (
 _HALF = r"(?<![A-Za-z0-9])(?P<stream>stdout|stderr|out|err)(?![A-Za-z0-9])"
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Group:
     """Inputs that are one log: the parts of a rotation in order, or the two halves of one start."""
 

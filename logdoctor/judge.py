@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +12,6 @@ from urllib.parse import urlsplit
 from logdoctor.expression import Lookup, Missing
 from logdoctor.knowledge import COMMON, Knowledge
 from logdoctor.model import PHASES, Boot, Evidence, Fact, Severity, Verdict
-from logdoctor.noun import fresh, record
 from logdoctor.rule import LIVE, Clause, Let, Rule
 from logdoctor.startup import Said, Startup, covers, startup
 
@@ -21,7 +21,7 @@ CITED = 5
 Settings = Mapping[str, Mapping[str, Any]]
 
 
-@record
+@dataclass
 class Scene:
     """What rules may ask of one boot; every line that an answer rests on is noted in `read`."""
 
@@ -33,7 +33,7 @@ class Scene:
     boots: int = 1
     facts_in: Sequence[Fact] | None = None
     live: str = ""
-    read: list[Evidence] = fresh(factory=list)
+    read: list[Evidence] = field(default_factory=list)
 
     @property
     def facts(self) -> Sequence[Fact]:

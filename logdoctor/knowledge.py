@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import regex
 from logdoctor.broken import KnowledgeError
 from logdoctor.expression import ExpressionError, parse
 from logdoctor.model import PHASES
-from logdoctor.noun import noun, record
 
 ENGINES = Path(__file__).parent / "engines"
 VOCABULARY = Path(__file__).parent / "vocabulary.toml"
@@ -47,7 +47,7 @@ ENVELOPE_GROUPS = frozenset(
 )
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Field:
     """A field of a kind of fact; its unit is the ending of its name."""
 
@@ -57,7 +57,7 @@ class Field:
     over: str = "last"
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of fact. A state's words combine to one value per boot, events each count.
 
@@ -73,7 +73,7 @@ class Kind:
     fields: Mapping[str, Field]
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Sample:
     """A line that proves a wording: `gives` is what must come out of it."""
 
@@ -85,7 +85,7 @@ class Sample:
     within: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Pattern:
     """A wording that states a fact."""
 
@@ -115,7 +115,7 @@ class Pattern:
         return f"{self.engine}:{self.id}"
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Wording:
     """One wording of a failure."""
 
@@ -129,7 +129,7 @@ class Wording:
     samples: tuple[Sample, ...]
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A kind of failure: how it sounds, what it means, what to do."""
 
@@ -152,7 +152,7 @@ class Failure:
     file: str
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Benign:
     """A warning that means nothing."""
 
@@ -165,7 +165,7 @@ class Benign:
     file: str
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """A prefix, suffix or JSON wrapper around a message."""
 
@@ -188,7 +188,7 @@ class Envelope:
     file: str
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Missing:
     """Why an engine's start says nothing of a fact."""
 
@@ -197,7 +197,7 @@ class Missing:
     why: str
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Engine:
     """One engine, or what is common to all."""
 
@@ -212,7 +212,7 @@ class Engine:
     settings: Mapping[str, Any]
 
 
-@record
+@dataclass(frozen=True, slots=True, eq=False)
 class Knowledge:
     """All that is known, from every engine's folder."""
 

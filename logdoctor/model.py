@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from logdoctor.noun import noun
 
 Value = Any
 """A fact's value: int, float, str, bool, None, or a nesting of lists and dicts that a flag holds."""
@@ -19,7 +18,7 @@ PHASES = ("config", "load", "profile", "compile", "kv", "capture", "warmup", "se
 """The phases of a server's life, in the order in which a start goes through them."""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line of an input: it ends at a newline byte and at nothing else, as `sed -n Np` counts."""
 
@@ -28,7 +27,7 @@ class Line:
     text: str
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Speaker:
     """Who wrote a line: replica (service, pod), process name and id; empty where the line does not say."""
 
@@ -37,7 +36,7 @@ class Speaker:
     pid: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Message:
     """A line without its envelope. `time` is in seconds on the clock of the envelope, None without one."""
 
@@ -51,7 +50,7 @@ class Message:
     column: int = 0
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """Where a statement can be read: the line, and what it says without its envelope."""
 
@@ -61,7 +60,7 @@ class Evidence:
     said: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Fact:
     """What one line, or one answer of a server, said. `by` names the pattern that read it."""
 
@@ -76,7 +75,7 @@ class Fact:
     level: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something about an input that kept part of it from being read as it should be."""
 
@@ -85,7 +84,7 @@ class Trouble:
     line: int | None = None
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Input:
     """One input as it was read."""
 
@@ -96,7 +95,7 @@ class Input:
     compression: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Cause:
     """Why a boot failed: the kind of failure and the line that shows it."""
 
@@ -111,7 +110,7 @@ class Cause:
     links: tuple[str, ...] = ()
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Incident:
     """Something that went wrong for a request or an attempt while the server went on."""
 
@@ -121,7 +120,7 @@ class Incident:
     evidence: Evidence
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Notice:
     """A warning or error that is not the cause of anything known, once with its count."""
 
@@ -132,7 +131,7 @@ class Notice:
     known: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Boot:
     """One life of one server."""
 
@@ -154,7 +153,7 @@ class Boot:
     ready_at: float | None = None
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What one rule says of one scope, with the facts that it read, or what it missed."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from logdoctor.model import PHASES, Evidence, Fact, Outcome
-from logdoctor.noun import noun
 from logdoctor.regexes import compiled
 
 PROGRESS = frozenset(
@@ -20,7 +20,7 @@ _BIND = r"\b[Bb]ind(?:ing)? (?:on address|to)\b"
 _FRONT_END = frozenset(("banner", "version"))
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Course:
     """The course of a boot: where in its facts it became ready, was asked to stop, and broke."""
 

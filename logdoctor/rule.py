@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from logdoctor.broken import KnowledgeError
 from logdoctor.expression import Expression, ExpressionError, parse
 from logdoctor.knowledge import Kind, Table
 from logdoctor.model import Severity
-from logdoctor.noun import noun
 
 SCOPES = ("process", "boot", "replica", "fleet", "live")
 LIVE = "live_"
@@ -20,7 +20,7 @@ BUNDLED = Path(__file__).parent / "rules"
 """Where the wheel carries the rules; a checkout has them beside the package."""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Clause:
     """One condition: a fact of a kind for which `where` holds, or, without a kind, an expression over the boot."""
 
@@ -29,7 +29,7 @@ class Clause:
     absent: bool
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Let:
     """A value that a rule takes from all facts of a kind for which `where` holds."""
 
@@ -39,7 +39,7 @@ class Let:
     take: Expression
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class RuleTest:
     """A log on which the rule must fire, be clear or not know, and the lines that it must cite."""
 
@@ -53,7 +53,7 @@ class RuleTest:
     severity: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A rule: when it fires, how bad that is, why it matters and what to change."""
 

@@ -432,6 +432,7 @@ def _settings_of_log(
         state_pages=_state_pages(logged, architecture),
         state_dtype=_dtype(logged.flag("mamba_ssm_cache_dtype")),
         windows_kept=logged.mode("hybrid-kv-cache-manager") is not False,
+        window_share=_window_share(logged),
         unquantised_layers=frozenset(_layers(logged.flag("kv_cache_dtype_skip_layers"))),
     )
     return _draft_of_log(wish, logged, settings, architecture, notes)
@@ -460,6 +461,15 @@ def _in_flight(logged: _Logged, stages: int, accounting: Accounting) -> int:
         return 1
     on = logged.mode("async-scheduling")
     return stages + 1 if on or (on is None and logged.flag("async_scheduling") is True) else stages
+
+
+def _window_share(logged: _Logged) -> float:
+    """Tokens of the windows' pool for each token of the other; 1 where the log tells of one pool."""
+    for fact in logged.boot.facts:
+        full, window = fact.fields.get("full_tokens"), fact.fields.get("window_tokens")
+        if fact.kind == "kv_groups" and full and window:
+            return float(window / full)
+    return 1.0
 
 
 def _state_pages(logged: _Logged, architecture: Architecture) -> str | None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from logdoctor.knowledge import Engine
 from logdoctor.model import Evidence, Fact
-from logdoctor.noun import fresh, noun
 from logdoctor.releases import compared
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Said:
     """A value, the line that gives it, and what each rank said where ranks speak for themselves."""
 
     value: Any
     evidence: Evidence
-    ranks: Mapping[str, Any] = fresh(factory=dict)
-    extra: Mapping[str, Any] = fresh(factory=dict)
+    ranks: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     derived: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Step:
     """A phase of the start that ended."""
 
@@ -33,7 +33,7 @@ class Step:
     detail: str = ""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Startup:
     """The start of one boot as its log tells it."""
 
@@ -87,6 +87,9 @@ def startup(facts: Sequence[Fact], engine: Engine | None) -> Startup:
         for key, value in said.items()
         if value is None and key != "max_model_len"
     }
+    wording = by_wording(facts, engine) if "version" in why else ""
+    if wording:
+        why["version"] = f"by its wording {wording}. {why['version']}"
     return Startup(
         **said,
         engines=_engines(facts),
@@ -210,6 +213,27 @@ def _why_missing(
             continue
         return row.why
     return "no line of this log says it"
+
+
+def by_wording(facts: Sequence[Fact], engine: Engine | None) -> str:
+    """Say between which releases the wording of a log places it; nothing where it tells nothing, or two releases."""
+    from packaging.version import Version
+
+    prints = engine.settings.get("fingerprints", ()) if engine is not None else ()
+    lows: set[str] = set()
+    highs: set[str] = set()
+    for one in prints:
+        if any(one["contains"] in fact.evidence.text for fact in facts):
+            for part in one["versions"].split(","):
+                (lows if part.startswith(">") else highs).add(part)
+    low = max((part.lstrip(">=") for part in lows), key=Version, default="")
+    high = min(highs, key=lambda part: Version(part.lstrip("<=")), default="")
+    if low and high and Version(low) > Version(high.lstrip("<=")):
+        return ""
+    words = [f"{low} or newer"] if low else []
+    if high:
+        words.append(f"{high[2:]} or older" if high.startswith("<=") else f"older than {high[1:]}")
+    return ", ".join(words)
 
 
 @lru_cache(maxsize=4096)

@@ -7,19 +7,19 @@ import pickle
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from zlib import crc32
 
 from logdoctor import knowledge as nouns
 from logdoctor.knowledge import VOCABULARY, Knowledge, own_roots, places
-from logdoctor.noun import replace
 from logdoctor.regexes import cache_folder, owned, replace_file
 from logdoctor.rule import Rule, load_rules
 from logdoctor.rule import folder as rule_folder
 from logdoctor.version import __version__
 
-_CODE = ("knowledge.py", "rule.py", "expression.py", "noun.py", "store.py")
+_CODE = ("knowledge.py", "rule.py", "expression.py", "store.py")
 """Files whose change makes a cache worthless."""
 
 FRESH = 2 * 10**9

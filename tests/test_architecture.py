@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "logdoctor"
 
 LAYERS = (
-    ("version", "broken", "noun", "regexes", "releases"),
+    ("version", "broken", "regexes", "releases"),
     ("model", "mask", "expression"),
     ("knowledge", "size"),
     ("read",),
@@ -32,7 +32,7 @@ LAYERS = (
 ONLY_IN = {
     "requests": {"probe"},
     "prometheus_client": {"probe", "render", "metrics"},
-    "argparse": {"cli"},
+    "typer": {"cli"},
     "rich": {"render", "probe", "cli", "watch"},
     "hyperscan": {"read"},
 }
@@ -73,7 +73,7 @@ def test_imports_point_down(path: Path) -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_heavy_packages_stay_in_their_rooms(path: Path) -> None:
-    """requests, argparse, rich and their like are imported only where the design puts them."""
+    """requests, typer, rich and their like are imported only where the design puts them."""
     for name in imports(path):
         top = name.split(".")[0]
         if top in ONLY_IN:

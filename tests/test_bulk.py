@@ -125,10 +125,14 @@ def test_stretches_say_what_the_whole_says(
     name = str(tmp_path / "server.log")
     Path(name).write_bytes(gzip.compress(log(seed)) if packed else log(seed))
 
-    def submit(head: Head, piece: stretches.Piece) -> Done:
-        place = {"carried": piece} if packed else {"stretch": piece}
-        return Done(Reader(index, name, "log", CHUNK, head=head, **place).part())
+    def own(index: Index, name: str, source: str, head: Head, piece: stretches.Piece) -> Reader:
+        place: dict[str, Any] = {"carried" if packed else "stretch": piece}
+        return Reader(index, name, source, CHUNK, head=head, **place)
 
+    def submit(head: Head, piece: stretches.Piece) -> Done:
+        return Done(stretches.read(index, name, "log", head, piece))
+
+    monkeypatch.setattr(stretches, "_reader", own)
     whole, cut = Reader(index, name, "log", CHUNK), Reader(index, name, "log", CHUNK)
     one, other = lives(index, whole.facts()), lives(index, stretches.facts(cut, submit, 2))
     assert [(life.facts, life.notices) for life in one] == [(life.facts, life.notices) for life in other]

@@ -15,6 +15,7 @@ import pytest
 from conftest import FIXTURES, ROOT, start
 from live_server import Replay, running
 from markdown_it import MarkdownIt
+from test_engines import lay_out
 from test_size_command import LLAMA
 
 from logdoctor.docs import COMMAND, DOCS, pages, stale
@@ -139,7 +140,7 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
         yield command, "\n".join(lines[count:]).rstrip("\n")
 
 
-def printed(asked: list[str], place: Path, ports: dict[int, str]) -> list[str]:
+def printed(page: Path, asked: list[str], place: Path, ports: dict[int, str]) -> list[str]:
     """Run commands in one shell, one after the other; what each printed on both its streams."""
     script = ""
     for number, command in enumerate(asked):
@@ -155,6 +156,8 @@ def printed(asked: list[str], place: Path, ports: dict[int, str]) -> list[str]:
         (work / name).symlink_to(ROOT / name)
     (work / "server.log").write_text(start())
     (work / "config.json").write_text(json.dumps(LLAMA))
+    if page.name == "engine.md":
+        lay_out(work)
     environment = {
         "PATH": f"{tools}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
@@ -189,7 +192,7 @@ def test_what_is_quoted_was_printed(page: Path, tmp_path: Path, request: pytest.
             for name in set(answering.values())
         }
         ports = {i: str(servers[answering[n]].server_address[1]) for i, (n, _, _) in enumerate(asked) if n in answering}
-        said = printed([command for _, command, _ in asked], tmp_path, ports)
+        said = printed(page, [command for _, command, _ in asked], tmp_path, ports)
     assert len(said) == len(asked)
     if request.config.getoption("--accept"):
         text = page.read_text("utf-8")

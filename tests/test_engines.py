@@ -8,14 +8,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, ROOT
+from conftest import FIXTURES, ROOT, start
 from live_server import Server, running, says
 
 from logdoctor.check import read_text
+from logdoctor.compare import compare
 from logdoctor.judge import judge
 from logdoctor.knowledge import COMMON, ENGINES, load
 from logdoctor.read.reader import Index
@@ -81,17 +83,22 @@ def test_the_name_of_an_engine_means_nothing(
 PAGE = (ROOT / "docs" / "engine.md").read_text("utf-8")
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """The engine of docs/engine.md in a folder, with a log beside it."""
+def lay_out(place: Path) -> Path:
+    """Put the engine of docs/engine.md into a folder, with a log beside it."""
     for name, text in re.findall(r"```toml\n# (\S+)\n(.*?)```", PAGE, re.DOTALL):
-        path = tmp_path / "my-engines" / name
+        path = place / "my-engines" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     log = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert log
-    (tmp_path / "server.log").write_text(log[1], "utf-8")
-    return tmp_path
+    (place / "server.log").write_text(log[1], "utf-8")
+    return place
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """The engine of docs/engine.md in a folder."""
+    return lay_out(tmp_path)
 
 
 def run(place: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -190,3 +197,61 @@ def test_a_wrong_folder_is_refused(own: Path, content: dict[str, str] | None, co
     done = run(own, *arguments, "--engines", "nowhere")
     assert done.returncode == 2
     assert complaint in done.stderr
+
+
+@pytest.mark.parametrize("path", sorted(folder().rglob("*.toml")), ids=lambda path: path.stem)
+def test_a_rule_that_names_an_engine_says_why(path: Path) -> None:
+    """A rule is for every engine unless the line that names some says why."""
+    named = re.findall(r"^engines\s*=.*$", path.read_text("utf-8"), re.MULTILINE)
+    assert all(re.search(r"#\s*\S+", line) for line in named)
+
+
+@pytest.mark.parametrize(
+    ("case", "wording"),
+    [
+        ("sglang-0.3.0/healthy", "0.4.3 or older"),
+        ("sglang-0.4.6/healthy-tp-2", "0.4.6 or newer, older than 0.4.10"),
+        ("sglang-0.5.20/stopped", "0.5.20 or newer, older than 0.5.23"),
+        ("sglang-0.5.23/sized-after-capture", "0.5.23 or newer"),
+        ("tgi-1.4.5/healthy", "older than 2.0.2"),
+        ("tgi-3.3.7/healthy", "3.3 or newer"),
+    ],
+)
+def test_the_wording_tells_the_release_where_nothing_else_does(
+    case: str, wording: str, index: Index, rules: tuple[Rule, ...]
+) -> None:
+    """Where an engine never writes its version, the report says between which releases the log's wording places it."""
+    (boot,) = told(FIXTURES / case / "server.log", index, rules)["boots"]
+    assert boot["startup"]["version"] is None
+    assert boot["missing"]["version"].startswith(f"by its wording {wording}. ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_engine_says_of_itself_is_read(name: str) -> None:
+    """No key of engine.toml is there that no Python reads."""
+    keys = tomllib.loads((ENGINES / name / "engine.toml").read_text("utf-8"))
+    python = "\n".join(path.read_text("utf-8") for path in ENGINES.parent.rglob("*.py"))
+    assert not [key for key in keys if f'"{key}"' not in python and f".{key}" not in python]
+
+
+def test_starts_of_two_engines_are_compared_in_common_terms(index: Index) -> None:
+    """`diff` of a vLLM and an SGLang start on the same card: kernels by family, memory and tokens in the same units."""
+    sglang = (
+        "[2026-11-02 08:00:00] server_args=ServerArgs(model_path='acme/llama-test-8b', dtype='bfloat16', context_length=8192, "
+        "host='127.0.0.1', port=30000, tp_size=1, attention_backend='fa3', api_key=None)\n"
+        "[2026-11-02 08:00:09] Load weight end. elapsed=3.02 s, type=LlamaForCausalLM, avail mem=7.90 GB, mem usage=14.99 GB.\n"
+        "[2026-11-02 08:00:10] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 57344, K size: 3.50 GB, V size: 3.50 GB\n"
+        "[2026-11-02 08:00:11] max_total_num_tokens=57344, chunked_prefill_size=8192, max_prefill_tokens=16384, "
+        "max_running_requests=2048, context_len=8192, available_gpu_mem=1.20 GB\n"
+        "[2026-11-02 08:00:20] The server is fired up and ready to roll!\n"
+    )
+    old, new = read_text(start(), index).boots[-1], read_text(sglang, index).boots[-1]
+    rows = {row.name: row for row in compare(old, new, index.knowledge)}
+    attention = rows["attention backend"]
+    assert (attention.old, attention.new, attention.changed, attention.note) == (
+        "FLASH_ATTN", "FA3", False, "both are FLASH_ATTN",
+    )  # fmt: skip
+    said = {name: (row.old, row.new, row.changed) for name, row in rows.items()}
+    assert said["engine"] == ("vllm", "sglang", True)
+    assert said["KV-cache memory (GiB)"] == (8.0, 7.0, True) and said["KV cache (tokens)"] == (65536, 57344, True)
+    assert said["concurrency at full length"] == (8.0, 7.0, True) and said["weights (GiB)"] == (14.99, 14.99, False)

@@ -31,7 +31,7 @@ from test_properties import BROKEN
 
 import logdoctor
 from logdoctor.api import probe
-from logdoctor.cli.options import FORMS
+from logdoctor.cli.options import Format
 from logdoctor.knowledge import load as load_all
 from logdoctor.mask import safe
 from logdoctor.render import formats, lnav, nagios
@@ -123,7 +123,7 @@ def plain(request: pytest.FixtureRequest, reports: dict[str, dict[str, Any]]) ->
 
 def test_the_command_knows_all_forms() -> None:
     """What --format offers is what there is, and each form is written by a module that is there."""
-    assert list(FORMS) == list(FORMATS)
+    assert [one.value for one in Format] == list(FORMATS)
     for name, form in FORMATS.items():
         assert (Path(formats.__file__).parent / f"{form.module}.py").is_file(), name
 
@@ -724,3 +724,40 @@ def test_lnav_takes_the_file_and_reads_a_log(lnav_file: Path, tmp_path: Path) ->
         "-c", ";SELECT tokens, process, log_level FROM vllm_kv_cache_size_and_concurrency", str(busy_log),
     )  # fmt: skip
     assert re.search(r"4,096 +EngineCore +info", said)
+
+
+# ── the documentation ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_documentation_shows_what_comes_out() -> None:
+    """Each form has its row and its chapter, endings are right, and each line of a sample is one of the real output."""
+    text = (FIXTURES.parent / "docs" / "outputs.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \|([^|]*)\|", text, re.MULTILINE))
+    assert {name: tuple(re.findall(r"`([^`]+)`", endings)) for name, endings in rows.items()} == {
+        name: form.endings for name, form in FORMATS.items()
+    }
+    for name in (*FORMATS, "lnav", "bundle"):
+        assert f"\n## {name}\n" in text
+    samples = re.findall(r"<!-- sample (\w+) -->\n```\w+\n(.*?)```", text, re.DOTALL)
+    assert {form for form, _ in samples} == {*FORMATS, "summary"} - {"html"}
+    names = (
+        "tensor-parallel-3",
+        *re.findall(r"^ {12}([a-z0-9-]+)/server\.log", dict(samples)["summary"], re.MULTILINE),
+    )
+    logs = [
+        f"fixtures/vllm-0.31.0/{name}/server.log" for name in dict.fromkeys((*names, "api-key-refused", "debug-level"))
+    ]
+    for form, sample in samples:
+        arguments = logs if form == "summary" else logs[:1]
+        done = subprocess.run(
+            [sys.executable, "-m", "logdoctor", "check", *arguments] + ([] if form == "summary" else ["-f", form]),
+            capture_output=True,
+            cwd=FIXTURES.parent,
+            timeout=60,
+        )
+        said = [re.sub(r"\d+", "0", line).rstrip() for line in done.stdout.decode().split("\n")]
+        for line in sample.rstrip("\n").split("\n"):
+            shown = re.sub(r"\d+", "0", line).rstrip()
+            assert line == "…" or any(
+                one == shown or (shown[-1:] == "…" and one.startswith(shown[:-1])) for one in said
+            ), (form, line)

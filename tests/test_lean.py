@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +9,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from logdoctor.expression import Missing, parse
-from logdoctor.noun import fields, fresh, noun, record, replace
 from logdoctor.read.scan import Scanner
 from logdoctor.releases import compared, release
-from logdoctor.rule import Rule
 
 RELEASES = st.lists(st.integers(0, 12), min_size=1, max_size=4).map(lambda numbers: ".".join(map(str, numbers)))
 RANGES = st.lists(st.tuples(st.sampled_from(("<", "<=", ">", ">=", "==", "!=")), RELEASES), min_size=1, max_size=3).map(
@@ -69,52 +65,3 @@ def test_a_small_block_is_searched_like_any(literals: list[str], text: str) -> N
     data = text.encode()
     everywhere = [(at, i) for at in range(len(data)) for i, literal in wanted.items() if data.startswith(literal, at)]
     assert Scanner(wanted).hits(data) == sorted(everywhere)
-
-
-@noun
-class Point:
-    """A noun."""
-
-    x: int
-    y: int = 2
-    names: list[str] = fresh(factory=list)
-
-    @property
-    def sum(self) -> int:
-        """A property."""
-        return self.x + self.y
-
-
-@record
-class Count:
-    """A record."""
-
-    of: str
-    seen: list[int] = fresh(factory=list)
-
-
-def test_nouns_are_what_frozen_dataclasses_are() -> None:
-    """Fields by place or name, defaults, equality by value, no change, a copy with changes, a way through pickle."""
-    point = Point(1, y=3)
-    assert (point.x, point.y, point.names, point.sum) == (1, 3, [], 4)
-    assert point == Point(1, 3) != Point(1) == replace(point, y=2)
-    assert repr(Point(1)) == "Point(x=1, y=2, names=[])"
-    assert Point(1).names is not Point(1).names
-    assert fields(Point) == fields(point) == ("x", "y", "names")
-    assert pickle.loads(pickle.dumps(point)) == point
-    assert len({Point(1, 2, ()), Point(1, 2, ()), Point(2, 2, ())}) == 2  # type: ignore[arg-type]
-    with pytest.raises(AttributeError):
-        point.x = 5  # type: ignore[misc]
-    with pytest.raises(AttributeError):
-        point.other = 5  # type: ignore[attr-defined]
-    with pytest.raises(TypeError):
-        Point()  # type: ignore[call-arg]
-    assert fields(Rule)[0] == "name"
-
-
-def test_records_may_change() -> None:
-    """A record's fields may change, and each is equal to itself only."""
-    one, other = Count("a"), Count("a")
-    one.seen.append(1)
-    assert (one.seen, other.seen) == ([1], [])
-    assert one != other

@@ -756,6 +756,25 @@ def test_slots() -> None:
     assert made_of(llama, Settings(max_model_len=8192), 20, "sglang").tokens == 20 * GIB // (128 * KIB)
 
 
+def test_slots_of_two_pools() -> None:
+    """Windows that have a pool of their own take four fifths of a slot; before, and for other models, a whole one."""
+    oss, told = size.find_model("openai/gpt-oss-20b").architecture, Settings(max_model_len=8192)
+    layer = 2 * 8 * 64 * 2  # bytes of a token in one of 12 full and 12 windowed layers
+    assert made_of(oss, told, 20, "sglang", "0.4.6").tokens == 20 * GIB // (24 * layer)
+    assert made_of(oss, told, 20, "sglang", "0.5.23").tokens == 20 * GIB // (12 * layer + 12 * round(layer * 0.8))
+    half = Settings(max_model_len=8192, window_share=0.5)
+    assert made_of(oss, half, 20, "sglang", "0.5.23").tokens == 20 * GIB // (18 * layer)
+    gemma = size.find_model("google/gemma-3-27b-it").architecture
+    assert made_of(gemma, told, 20, "sglang", "0.5.23").tokens == 20 * GIB // (62 * 2 * 16 * 128 * 2)
+
+
+def test_slots_come_in_pages() -> None:
+    """Tokens are whole pages; a compressed vector counts once, for keys and values."""
+    deepseek = size.find_model("deepseek-ai/DeepSeek-V3").architecture
+    made = made_of(deepseek, Settings(max_model_len=8192, block_size=64), 20, "sglang")
+    assert made.tokens == 20 * GIB // (61 * 576 * 2) // 64 * 64
+
+
 def test_states_by_release() -> None:
     """Recurrent states are kept twice where the release's prefix caching needs a checkpoint, once in a plan."""
     qwen, told = size.find_model("Qwen/Qwen3.5-27B").architecture, Settings(max_model_len=4096)

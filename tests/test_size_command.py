@@ -17,6 +17,7 @@ from logdoctor.cli import run
 from logdoctor.knowledge import Knowledge, load
 from logdoctor.render import sizing as shown
 from logdoctor.size import Refusal, find_model
+from logdoctor.size.accounting import GIB
 from logdoctor.sizing import Wish, size
 
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -239,6 +240,48 @@ def test_an_engine_and_its_release_choose_the_accounting(asked: Asked) -> None:
     assert other["accounting"]["pool"] == "slots"
     assert "--context-length 8192" in other["command"]
     assert not re.search("--max-model-len", other["command"])
+
+
+@pytest.mark.parametrize(
+    ("model", "pools", "length"),
+    [
+        ("openai/gpt-oss-20b", [(300_000, 12 * 1024), (240_000, 12 * 1024)], 131072),  # bytes of the keys of one token
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", [(580_000, 12 * 1024)], 262144),
+        ("Qwen/Qwen3-8B", [(402_118, 36 * 2048)], 40960),
+        ("deepseek-ai/DeepSeek-V3", [(314_304, 61 * 1152)], 163840),
+    ],
+)
+def test_a_log_of_slots_agrees(tmp_path: Path, model: str, pools: list[tuple[int, int]], length: int) -> None:
+    """K/V sizes and tokens that SGLang prints are those of its accounting: two pools, states beside, compressed vectors."""
+    at, lines = "[2026-02-27 09:15:00 TP0]", []
+    args = f"model_path='{model}', dtype='bfloat16', page_size=1, tp_size=1, attention_backend='fa3', device='cuda'"
+    lines.append(f"[2026-02-27 09:14:00] server_args=ServerArgs({args})")
+    if len(pools) == 2:
+        lines.append(f"{at} Use sliding window memory pool. full_layer_tokens=300000, swa_layer_tokens=240000")
+    for tokens, keys in reversed(pools):
+        gib = tokens * keys / GIB
+        kept = f"KV size: {gib:.2f} GB" if "DeepSeek" in model else f"K size: {gib:.2f} GB, V size: {gib:.2f} GB"
+        lines.append(f"{at} KV Cache is allocated. #tokens: {tokens}, {kept}")
+    lines.append(
+        f"{at} max_total_num_tokens={pools[0][0]}, chunked_prefill_size=8192, max_prefill_tokens=16384, "
+        f"max_running_requests=64, context_len={length}, available_gpu_mem=3.63 GB"
+    )
+    lines.append("[2026-02-27 09:15:09] The server is fired up and ready to roll!")
+    (tmp_path / "server.log").write_text("\n".join(lines) + "\n")
+    found = size(Wish(log=str(tmp_path / "server.log"), prompt_tokens=1000, output_tokens=100))
+    assert found["log"]["agrees"] is True, found["log"]
+    assert found["pool"]["tokens"] == pytest.approx(pools[0][0], rel=0.002)
+
+
+def test_states_are_set_aside_before_the_pool(asked: Asked) -> None:
+    """Of what SGLang has left on a card, 0.9 parts of 1.9 go to recurrent states; a pool that is given has none of them."""
+    hybrid = ("Qwen/Qwen3-Next-80B-A3B-Instruct", "--engine", "sglang", "--engine-version", "0.5.10")
+    planned = asked(*hybrid, "--gpu", "B200", "--tp", "2")
+    left = planned["budget"]["pool_gib"]["expected"]
+    assert planned["pool"]["gib"] == pytest.approx(left / 1.9, rel=0.001)
+    assert any("set aside for recurrent states" in note for note in planned["notes"])
+    given = asked(*hybrid, "--pool-gib", "20", "--tp", "2")
+    assert given["pool"]["gib"] == 20.0 and not any("set aside" in note for note in given["notes"])
 
 
 def test_lengths_far_apart_get_two_servers(asked: Asked) -> None:

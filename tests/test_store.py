@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 
 from logdoctor import knowledge, regexes, store
 from logdoctor.knowledge import Knowledge
-from logdoctor.noun import fields
 from logdoctor.rule import Rule, folder, load_rules
 
 
@@ -38,7 +38,7 @@ def again() -> tuple[Knowledge, tuple[Rule, ...]]:
 def bare(value: Any) -> Any:
     """A noun without its samples and tests."""
     if type(value).__module__.startswith("logdoctor."):
-        return [() if name in ("samples", "tests") else bare(getattr(value, name)) for name in fields(value)]
+        return [() if f.name in ("samples", "tests") else bare(getattr(value, f.name)) for f in fields(value)]
     if isinstance(value, dict):
         return {key: bare(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

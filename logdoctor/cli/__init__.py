@@ -27,15 +27,21 @@ def _stopped(given: Sequence[str], why: str) -> int:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every end becomes an exit status."""
-    from logdoctor.cli.app import COMMANDS, run_command, run_without_command
+    from typer.exceptions import TyperException
+
+    from logdoctor.cli.app import app
 
     given = list(arguments) if arguments is not None else sys.argv[1:]
     try:
-        if given and given[0] in COMMANDS:
-            return run_command(given[0], given[1:])
-        return run_without_command(given)
-    except SystemExit as end:  # argparse has shown the help
-        return 2 if end.code else 0
+        code = app(args=given, standalone_mode=False)
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this status
+            print("logdoctor: interrupted", file=sys.stderr)
+        return code if isinstance(code, int) else 0
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        asked = f"{context.command_path} --help" if context is not None else "logdoctor --help"
+        print(f"logdoctor: {error.format_message().rstrip('.')} ({asked})", file=sys.stderr)
+        return _stopped(given, error.format_message())
     except Stop as stop:
         for line in str(stop).split("\n"):
             print(f"logdoctor: {line}", file=sys.stderr)
@@ -61,6 +67,11 @@ def entry() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
+    if sys.argv[1:] == ["--version"]:  # the whole command line need not be imported for this
+        from logdoctor.version import __version__
+
+        print(f"logdoctor {__version__}")
+        return
     # What is made while starting stays until the end: to search it for garbage, again and again and once more at exit,
     # costs more than to read a small log.
     gc.set_threshold(50_000)

@@ -1,17 +1,16 @@
-"""All commands by name, and the help of the whole program."""
+"""All commands by name; what each does stands here, so that help is shown without importing one."""
 
 from __future__ import annotations
 
 import os
-import sys
-from argparse import RawDescriptionHelpFormatter
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from logdoctor.cli.options import Parser, width
-from logdoctor.cli.stop import Stop, suggestion
+import typer
+from typer.core import TyperGroup, TyperOption
+from typer.main import get_command
+
 from logdoctor.version import __version__
 
 COMMANDS = {
@@ -32,70 +31,90 @@ COMMANDS = {
     "lint": "Test every pattern, failure and rule by its own samples.",
     "completion": "Print a script that completes commands, options, kinds and rules in a shell.",
 }
-"""What each file of `commands/` does, in the order of the help; so the help imports none of them."""
+"""What each command of `commands/` does, in the order of the help: the first line of its own help."""
 
 
-def run_command(name: str, arguments: Sequence[str]) -> int:
-    """Import a command, read its options, run it."""
-    module, parser = command(name)
-    given = parser.parse(arguments)
-    _add_engines(given.__dict__.pop("engines"))
-    status: int = module.run(given)
-    return status
+class Commands(TyperGroup):
+    """The commands, each imported when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Name all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command with its options."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = get_command(import_module(f"logdoctor.cli.commands.{cmd_name}").app)
+        command.params.append(_engines())
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of the commands for the help."""
+        limit = formatter.width - 6 - max(map(len, COMMANDS))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _shortened(text, limit)) for name, text in COMMANDS.items()])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is called, or say which one may be meant."""
+        self.commands = dict.fromkeys(COMMANDS, self)  # only the names are read, for a suggestion
+        return super().resolve_command(ctx, args)
 
 
-def command(name: str) -> tuple[Any, Parser]:
-    """Import a command with its options."""
-    module = import_module(f"logdoctor.cli.commands.{name}")
-    parser = Parser(prog=f"logdoctor {name}", description=COMMANDS[name], epilog=module.EXAMPLE)
-    module.options(parser)
-    parser.option(
-        "--engines",
-        many=True,
-        metavar="DIR",
-        help="Folder of engines of your own, beside those that come with logdoctor (or LOGDOCTOR_ENGINES).",
-    )
-    return module, parser
-
-
-def _add_engines(given: Sequence[str] | None) -> None:
-    """Let all rooms, and the processes that they start, find the user's engines."""
-    if not given:
-        return
+def _engines() -> TyperOption:
+    """The option that every command has: what is known of engines is what all of them work with."""
     from logdoctor.knowledge import OWN
 
-    wanted = [str(Path(name).expanduser().absolute()) for name in given]
-    before = [name for name in os.environ.get(OWN, "").split(os.pathsep) if name and name not in wanted]
-    os.environ[OWN] = os.pathsep.join([*wanted, *before])
+    return TyperOption(
+        param_decls=["--engines"],
+        multiple=True,
+        metavar="DIR",
+        expose_value=False,
+        callback=_add_engines,
+        help=f"Folder of engines of your own, beside those that come with logdoctor (or {OWN}).",
+    )
 
 
-def run_without_command(arguments: Sequence[str]) -> int:
-    """Show the help or the version, or refuse."""
-    from textwrap import fill
+def _add_engines(_context: Any, _option: Any, given: Any) -> None:
+    """Let all rooms, and the processes that they start, find the user's engines."""
+    from logdoctor.knowledge import OWN
 
-    listed = "\n".join(
-        fill(f"{name:<11}{line}", width(), initial_indent="  ", subsequent_indent=" " * 13)
-        for name, line in COMMANDS.items()
-    )
-    parser = Parser(
-        prog="logdoctor",
-        description=fill(
-            "Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change.",
-            width(),
-        ),
-        epilog=f"commands:\n{listed}\n\n"
-        "Exit status: 0 nothing at or above --fail-on, 1 findings, 2 could not do as asked.",
-        formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=width()),
-    )
-    parser.usage = "%(prog)s COMMAND ...    or: %(prog)s COMMAND --help"
-    parser.add_argument(
-        "--version", action="version", help="Print the version and exit.", version=f"logdoctor {__version__}"
-    )
-    if not arguments:
-        parser.print_help(sys.stderr)
-        return 2
-    if arguments[0][:1] != "-":
-        near = suggestion(arguments[0], list(COMMANDS))
-        raise Stop(f"there is no command {arguments[0]!r}{near} (logdoctor --help)")
-    parser.parse(arguments)
-    raise Stop(f"name a command behind {arguments[0]}")
+    if given:
+        wanted = [str(Path(name).expanduser().absolute()) for name in given]
+        before = [name for name in os.environ.get(OWN, "").split(os.pathsep) if name and name not in wanted]
+        os.environ[OWN] = os.pathsep.join([*wanted, *before])
+
+
+def _shortened(text: str, limit: int) -> str:
+    """As many whole words as fit, as typer cuts the help of a command."""
+    if len(text) <= limit:
+        return text
+    return text[: text.rindex(" ", 0, limit - 2)] + "..."
+
+
+app = typer.Typer(
+    name="logdoctor",
+    cls=Commands,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change.",
+    epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 could not do as asked.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"logdoctor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Say what an LLM inference server's log means: what came up, what is wrong, why, and what to change."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from logdoctor.cli.options import FailOn, Format
 from logdoctor.cli.stop import Stop
 
 _RANK = {"info": 0, "warning": 1, "error": 2, "never": 3}
@@ -16,7 +18,7 @@ def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> in
     """The exit status that a report asks for."""
     if plain["verdict"] == "failed" or (plain["verdict"] == "incomplete" and not allow_incomplete):
         return 1
-    if fail_on != "never" and plain.get("unmet"):
+    if fail_on != FailOn.never.value and plain.get("unmet"):
         return 1
     current: dict[tuple[str, str], int] = {}
     for boot in plain["boots"]:
@@ -28,12 +30,12 @@ def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> in
     return 0
 
 
-def show(plain: Mapping[str, Any], form: str, verbose: bool, no_color: bool) -> None:
+def show(plain: Mapping[str, Any], form: Format, verbose: bool, no_color: bool) -> None:
     """Print a report."""
-    if form != "terminal":
+    if form is not Format.terminal:
         from logdoctor.render.formats import render
 
-        write(render(form, plain))
+        write(render(form.value, plain))
         return
     from logdoctor.render import terminal
 
@@ -58,11 +60,13 @@ def files_to_write(asked: Sequence[str] | None, inputs: Sequence[str]) -> list[A
         raise Stop(str(bad)) from None
 
 
-def give(plain: Mapping[str, Any], files: Sequence[Any], form: str, verbose: bool, no_color: bool, quiet: bool) -> None:
+def give(
+    plain: Mapping[str, Any], files: Sequence[Any], form: Format, verbose: bool, no_color: bool, quiet: bool
+) -> None:
     """Print a report and write it to files."""
     if not quiet:
         show(plain, form, verbose, no_color)
-    summary = form == "github" and not quiet
+    summary = form is Format.github and not quiet
     if not files and not summary:
         return
     from logdoctor.render.write import BadOutput, append_summary, write_all
@@ -84,11 +88,7 @@ def nagios_status(plain: Mapping[str, Any]) -> int:
 
 def width() -> int:
     """Columns to write in: the terminal's, or 80 where there is none."""
-    if not sys.stdout.isatty():
-        return 80
-    from shutil import get_terminal_size
-
-    return min(get_terminal_size((80, 24)).columns, 110)
+    return min(shutil.get_terminal_size((80, 24)).columns, 110) if sys.stdout.isatty() else 80
 
 
 def write(text: str) -> None:

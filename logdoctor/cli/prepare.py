@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from logdoctor.cli.stop import Stop, suggestion
+from logdoctor.cli.stop import Stop
 
 
 def load_knowledge() -> Any:
@@ -35,6 +35,14 @@ def choose_rules(
         if name not in known:
             raise Stop(f"there is no rule {name!r}{suggestion(name, known)}")
     return [rule for rule in rules if (not select or rule.name in select) and rule.name not in ignore]
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """What a mistyped name may have meant, to be put behind a message."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def expectations(path: Path | None, rules: Sequence[Any], given: Mapping[str, Any], pinned: str) -> Any:
@@ -71,14 +79,12 @@ def _check_version(wanted: str | None) -> None:
 
 def expectations_file(path: Path | None, rules: Sequence[Any]) -> Any:
     """Expectations as logdoctor.toml has them."""
+    import datetime
+
     from logdoctor import config
 
     found = path or config.find(Path.cwd())
-    if found is None:
-        return config.Config()
-    import datetime
-
-    return config.load(found, [r.name for r in rules], datetime.date.today())
+    return config.load(found, [r.name for r in rules], datetime.date.today()) if found else config.Config()
 
 
 def pinned_version(path: Path | None, knowledge: Any) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from logdoctor.cli.app import COMMANDS, command
+from typer.main import get_command
+
+from logdoctor.cli.app import COMMANDS, app
 
 FILES = "files"
 RULES = "rules"
@@ -101,60 +102,70 @@ def words() -> Words:
 
 def commands() -> Iterator[Command]:
     """Describe all commands in the order of the help."""
-    for name, line in COMMANDS.items():
-        module, parser = command(name)
-        named = [one for one in parser.declared if _is_option(one)]
-        yield Command(
-            name,
-            line,
-            module.EXAMPLE.removeprefix("Example: "),
-            (*map(_option, named), _HELP),
-            tuple(_argument(one) for one in parser.declared if not _is_option(one)),
-        )
+    group: Any = get_command(app)
+    for name in COMMANDS:
+        yield _command(name, group.get_command(None, name))
 
 
 def own_options() -> tuple[Option, ...]:
     """Describe the options that stand in front of a command."""
-    return (Option(("--version",), "Print the version and exit.", "", (), "", "", False), _HELP)
+    group: Any = get_command(app)
+    return (*(_option(one) for one in group.params if _is_option(one)), _HELP)
 
 
 _HELP = Option(("-h", "--help"), "Show the help and exit.", "", (), "", "", False)
 
 
-def _is_option(one: Any) -> bool:
-    return bool(one.names[0].startswith("-"))
-
-
-def _argument(one: Any) -> Argument:
-    (name,) = one.names
-    return Argument(name, one.help, _values(one, name), one.required, one.many)
-
-
-def _option(one: Any) -> Option:
-    long = next(name for name in one.names if name.startswith("--"))
-    values = () if one.type is None else _values(one, long)
-    return Option(
-        one.names,
-        one.help,
-        "" if one.type is None else one.metavar or _metavar(one, values),
-        values,
-        str(one.default) if one.default else "",
-        f"LOGDOCTOR_{one.env}" if one.env else "",
-        one.many,
+def _command(name: str, command: Any) -> Command:
+    options = tuple(_option(one) for one in command.params if _is_option(one))
+    return Command(
+        name,
+        " ".join(str(command.help).split()),
+        str(command.epilog or "").removeprefix("Example: "),
+        (*options, _HELP),
+        tuple(
+            Argument(one.name, one.help or "", _values(one, one.name), one.required, one.nargs == -1)
+            for one in command.params
+            if not _is_option(one)
+        ),
     )
 
 
-def _metavar(one: Any, values: tuple[str, ...]) -> str:
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "option")
+
+
+def _option(option: Any) -> Option:
+    long = next(name for name in option.opts if name.startswith("--"))
+    short = [name for name in option.opts if name != long]
+    default = option.default
+    values = () if option.is_flag else _values(option, long)
+    shown = not option.is_flag and option.show_default and default not in (None, "")
+    return Option(
+        (*short, long, *option.secondary_opts),
+        " ".join((option.help or "").split()),
+        "" if option.is_flag else _metavar(option, values),
+        values,
+        str(getattr(default, "value", default)) if shown else "",
+        option.envvar or "",
+        option.multiple,
+    )
+
+
+def _metavar(option: Any, values: tuple[str, ...]) -> str:
+    if option.metavar:
+        return str(option.metavar)
     if values == (FILES,):
         return "FILE"
     if values:
         return "WORD"
-    return "TEXT" if one.type is str else "NUMBER"
+    return "NUMBER" if option.type.name.split()[0] in ("integer", "float", "int") else "TEXT"
 
 
-def _values(one: Any, name: str) -> tuple[str, ...]:
-    if one.choices:
-        return tuple(one.choices)
-    if one.type is Path:
+def _values(parameter: Any, name: str) -> tuple[str, ...]:
+    choices: Sequence[Any] = getattr(parameter.type, "choices", ())
+    if choices:
+        return tuple(str(getattr(one, "value", one)) for one in choices)
+    if "Path" in type(parameter.type).__name__:
         return (FILES,)
     return (_VALUES[name],) if name in _VALUES else ()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from logdoctor.model import Evidence, Fact
-from logdoctor.noun import replace
 
 HIDDEN = "***"
 

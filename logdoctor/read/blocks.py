@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
-
-from logdoctor.noun import noun
 
 OCTAL = b"#033"
 LONGEST_LINE = 1 << 20
@@ -20,7 +19,7 @@ _ANSI = re.compile(
 )
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Block:
     """Whole lines of one input; `overlong` of them were cut.
 

@@ -6,11 +6,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 from logdoctor.knowledge import Kind, Pattern
-from logdoctor.noun import noun
 from logdoctor.read.extract import scale, typed
 
 FEW = 64
@@ -23,7 +23,7 @@ COARSE = 2
 """The same for the blocks of a long log, which has hundreds of them."""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Folded:
     """What a block said in lines of one pattern: the fields, and where the line stands that shows it best."""
 
@@ -33,7 +33,7 @@ class Folded:
     key: bytes = b""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class _Periodic:
     """A periodic pattern, compiled for bytes. `whole` has no groups, so that a match is its text."""
 
@@ -47,7 +47,7 @@ class _Periodic:
     columns: tuple[_Column, ...]
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class _Column:
     """A number of a periodic line: its group in the regex, and how many lines' numbers become one."""
 
@@ -59,7 +59,7 @@ class _Column:
     scale: str
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class _View:
     """Where periodic lines are searched: a whole block where they are many, else only their lines."""
 

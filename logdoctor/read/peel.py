@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -77,6 +78,9 @@ class Peeler:
         """What is left of a text after none, one and two envelopes, and what these are."""
         rests = [text]
         names = ["{"] if text.startswith("{") else []
+        wrapped = self._wrapped(text) if names and self._wrappers else None
+        if wrapped is not None:
+            rests.append(_strip(wrapped[2].split("\n", 1)[0]))
         while len(rests) < 3:
             found = self._one(rests[-1])
             if found is None:
@@ -106,7 +110,10 @@ class Peeler:
                 else:
                     speaker = first.speaker
                     outer = {"replica": speaker.replica, "process": speaker.process, "pid": speaker.pid}
+                    own = message.speaker.process
                     message = _inherit(message, outer, first.engine, first.time)
+                    if own and not first.engine:
+                        message = _labelled(message, speaker.process)
                 if message.text.strip():
                     yield message
             column += len(part) + 1
@@ -171,7 +178,7 @@ class Peeler:
 
     def _peel(self, line: Line, text: str, column: int) -> Iterator[Message]:
         found: dict[str, str] = {}
-        engine = ""
+        engine = label = ""
         time: float | None = None
         rest = text
         for _ in range(_DEEPEST):
@@ -221,6 +228,8 @@ class Peeler:
                     _note(found, group, value, envelope)
             if envelope.engine != COMMON and not (envelope.vague and "rank" not in found):
                 engine = envelope.engine
+            elif envelope.engine == COMMON and not label:
+                label = found.get("rank", "")
             rest = rest[match.end() :]
         following = self._next_record(rest)
         behind = rest[following:] if following else ""
@@ -246,7 +255,7 @@ class Peeler:
         if behind:
             outer = {"replica": found["replica"]} if "replica" in found else {}
             for message in self._peel(line, behind, column + len(text) - len(behind)):
-                yield _inherit(message, outer, "", None)
+                yield _labelled(_inherit(message, outer, "", None), label)
 
 
 def _fits(envelope: Envelope, rests: Sequence[str]) -> bool:
@@ -263,12 +272,22 @@ def _note(found: dict[str, str], group: str, value: str, envelope: Envelope) -> 
         if value not in _KNOWN:
             return
         found["level"] = value  # the innermost level is the program's own
+    elif group == "rank" and found.get("rank", value) != value:
+        found["rank"] = f"{value} {found['rank']}"  # the launcher's label stays: lines below have nothing else
     elif group in ("process", "pid", "rank", "origin"):
         found[group] = value
     elif group == "replica" and found.get("replica"):
         found["replica"] += "/" + value if found["replica"] != value else ""
     else:
         found.setdefault(group, value)
+
+
+def _labelled(message: Message, label: str) -> Message:
+    """Put a launcher's label, which stands before the whole line, to the process that speaks."""
+    if not label:
+        return message
+    process = f"{message.speaker.process} {label}".strip()
+    return replace(message, speaker=replace(message.speaker, process=process))
 
 
 def _inherit(message: Message, found: Mapping[str, str], engine: str, time: float | None) -> Message:

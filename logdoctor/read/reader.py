@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from logdoctor.knowledge import BELOW, COMMON, Benign, Failure, Knowledge, Pattern, Wording
 from logdoctor.model import Evidence, Fact, Input, Line, Message, Speaker, Trouble
-from logdoctor.noun import noun, replace
 from logdoctor.read import blocks as block_room
 from logdoctor.read.blocks import Block, Places
 from logdoctor.read.extract import TooSlow, facts_of, hears
@@ -51,7 +51,7 @@ TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """What a literal asks to try on its line."""
 
@@ -133,7 +133,7 @@ def often(counts: Mapping[int, int], size: int) -> frozenset[int]:
     return frozenset(i for i, count in counts.items() if count * DENSE > size)
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Head:
     """What the head of an input shows of all its lines: their envelopes, how ESC is written, what comes often."""
 
@@ -142,7 +142,7 @@ class Head:
     dense: frozenset[int]
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Carried:
     """Blocks of an input that another process unpacks, and how many came before them."""
 
@@ -150,7 +150,7 @@ class Carried:
     before: int
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Part:
     """What a stretch of an input gave; its lines are counted from 1."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from logdoctor.model import Message
-from logdoctor.noun import fresh, record
 from logdoctor.regexes import compiled
 
 OPENING = "Traceback (most recent call last)"
@@ -27,7 +27,7 @@ _BETWEEN = ("During handling of the above exception", "The above exception was t
 _MARKS = frozenset("^~+|- ")
 
 
-@record
+@dataclass(slots=True)
 class Raised:
     """The exception that a traceback ends with; `path` are its frames, `file:function` a line."""
 
@@ -38,7 +38,7 @@ class Raised:
     path: str = ""
 
 
-@record
+@dataclass(slots=True)
 class Traceback:
     """A traceback that is being read."""
 
@@ -50,7 +50,7 @@ class Traceback:
     read: int = 0
     last_number: int = 0
     code_next: bool = False
-    path: list[str] = fresh(factory=list)
+    path: list[str] = field(default_factory=list)
     bare: bool = False
     noise: int = 0
 

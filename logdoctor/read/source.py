@@ -6,11 +6,11 @@ import codecs
 import io
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from logdoctor.model import Trouble
-from logdoctor.noun import noun
 
 CHUNK = 512 * 1024
 """Bytes that are read at a time: small enough for the cache, large enough that the work per block is little."""
@@ -29,7 +29,7 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Stretch:
     """A part of a plain file, whole lines; without an end it goes to the end of the file."""
 

@@ -26,12 +26,13 @@ def _issues(report: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     for finding in report["findings"]:
         first = next(iter(finding["evidence"]), None)
         fix = f" Try: {finding['fix'][0]}" if finding["fix"] else ""
+        said = finding["message"].rstrip(".")
         cause = finding.get("kind") == "cause" and finding["severity"] == "error"
         yield (
             {
                 "type": "issue",
                 "check_name": finding["rule"],
-                "description": f"{finding['message']}{fix}",
+                "description": f"{said}.{fix}",
                 "severity": "blocker" if cause else _SEVERITY[finding["severity"]],
                 "categories": ["Bug Risk"],
                 "location": _location(first["input"] if first else finding["input"], first["line"] if first else 1),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
-
-from logdoctor.noun import noun
 
 Plain = Mapping[str, Any]
 
@@ -23,7 +22,7 @@ REASONS = {
 }
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Server:
     """The newest start of one server: how it is, why, and the line that says so."""
 
@@ -34,7 +33,7 @@ class Server:
     boot: Plain | None = None
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Group:
     """Servers that are in the same state for the same reason."""
 
@@ -43,7 +42,7 @@ class Group:
     servers: tuple[Server, ...]
 
 
-@noun
+@dataclass(frozen=True, slots=True)
 class Summary:
     """All servers of a report."""
 

@@ -65,6 +65,10 @@ class Accounting:
     utilization: float
     graphs_in_budget: bool
     in_flight: str = "one-batch"
+    activation_in_budget: bool = True
+    two_pools: tuple[str, ...] = ()  # architectures whose windows have a pool of their own
+    window_share: float = 1.0  # its tokens for each token of the other pool
+    state_share: float = 0.0  # bytes set aside for recurrent states for each byte of the pool
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class Settings:
     draft_tokens: int = 0
     draft_layers: bool = False  # the model's own multi-token prediction layers are used
     windows_kept: bool = True  # False: windows are allotted the whole length
+    window_share: float | None = None  # of two pools: tokens of the windows' for each token of the other
     unquantised_layers: frozenset[int | str] = frozenset()  # layer numbers, or "sliding_window"
 
 
@@ -149,7 +154,7 @@ def accountings() -> tuple[Accounting, ...]:
     """Every accounting, newest first within an engine."""
     rows = _knowledge()["accounting"]
     assert isinstance(rows, list)
-    return tuple(Accounting(**row) for row in rows)
+    return tuple(Accounting(**{**row, "two_pools": tuple(row.get("two_pools", ()))}) for row in rows)
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -580,6 +585,13 @@ class Plan:
         return sum(prefix / p.block / share for p, _ in self.groups if p.kind == "full")
 
 
+def _slot(page: _Page, share: float) -> _Page:
+    """What a token takes of a page: of a window's, where that has a pool of its own, its share."""
+    one = page.bytes // page.block
+    window = page.kind in ("window", "chunk")
+    return replace(page, kind="full" if window else page.kind, bytes=round(one * share) if window else one, block=1)
+
+
 def plan(
     architecture: Architecture, settings: Settings, accounting: Accounting, draft: Architecture | None = None
 ) -> Plan:
@@ -589,8 +601,11 @@ def plan(
     state_pages = settings.state_pages or accounting.state_pages
     if state_pages not in ("one", "aligned", "all"):
         raise UnsupportedValue("state_pages", state_pages, "one, aligned or all was expected")
+    share = settings.window_share
+    if share is None:
+        share = accounting.window_share if architecture.name in accounting.two_pools else 1.0
     if accounting.pool != "grouped-blocks":
-        settings = replace(settings, windows_kept=False)
+        settings = replace(settings, windows_kept=accounting.pool == "slots" and share != 1.0)
     sizer = _Sizer(architecture, settings)
     stages = sizer.stages()
     pages = _pages(architecture, settings, sizer.layers())
@@ -608,7 +623,7 @@ def plan(
         count = settings.pipeline_parallel
         raise UnsupportedValue("pipeline_parallel_size", count, "one stage would hold no layer with a cache")
     if accounting.pool == "slots":
-        pages = [(i, replace(p, bytes=p.bytes // p.block, block=1)) for i, p in pages if p.kind != "state"]
+        pages = [(i, _slot(p, share)) for i, p in pages if p.kind != "state"]
     groups = _grouped(pages, accounting.spread)
     # a stage holds only its own layers of each group; the fullest stage limits all
     widest = 0
@@ -624,7 +639,8 @@ def _tokens(formula: str, blocks: int, groups: Sequence[Group], concurrency: flo
     if formula == "blocks-per-group":
         per_group = blocks // len(groups) * min(g.block_size for g in groups)
         return per_group * settings.decode_context_parallel
-    return blocks * min(g.block_size for g in groups)
+    page = settings.block_size or 1  # whole pages only
+    return blocks // page * page
 
 
 def allot(layout: Plan, pool_bytes: int, blocks: int | None = None) -> Allotment:

@@ -220,6 +220,7 @@ def budget(
     sequences: int = 256,
     graphs: bool = True,
     graphs_in_budget: bool = True,
+    activation_in_budget: bool = True,
     activation_gib: float | None = None,
     graphs_gib: float | None = None,
     context_gib: float | None = None,
@@ -241,7 +242,9 @@ def budget(
         pool_of_graphs = _range(known["graphs"]["per_card"])
     outside = known["context"]["more_ranks" if ranks > 1 else "one_rank"]
     context = Range.exactly(context_gib) if context_gib is not None else _range(outside)
-    taken = weights.gib + peak + context
+    taken = weights.gib + context
+    if activation_in_budget:
+        taken = taken + peak
     if graphs_in_budget:
         taken = taken + pool_of_graphs
     return Budget(

@@ -37,6 +37,7 @@ from .users import (
 )
 
 SCHEMA = 1
+ROUNDED = 0.005  # GiB: half of the last digit that is printed
 AGREES = 0.02  # a log agrees when its bytes per token are within this share of the computed
 
 
@@ -95,12 +96,17 @@ def check_log(
     tokens: int,
     draft: Architecture | None = None,
 ) -> LogCheck:
-    """Recompute the tokens that a pool of the logged size holds; rounded GiB give a small pool slack."""
-    made = allot(plan(architecture, settings, accounting, draft), int(kv_gib * GIB))
-    slack = AGREES + 0.005 / kv_gib if kv_gib > 0 else AGREES
+    """Recompute the tokens that a pool of the logged size holds; GiB are printed rounded: it counts in small ones."""
+    planned = plan(architecture, settings, accounting, draft)
+
+    def holds(gib: float) -> int:
+        return allot(planned, int(max(0.0, gib) * GIB)).tokens
+
+    made = allot(planned, int(kv_gib * GIB))
     computed = kv_gib * GIB / made.tokens if made.tokens else float("inf")
     logged = kv_gib * GIB / tokens if tokens else float("inf")
-    agrees = made.tokens > 0 and tokens > 0 and abs(logged / computed - 1) <= slack
+    least, most = holds(kv_gib - ROUNDED) * (1 - AGREES), holds(kv_gib + ROUNDED) * (1 + AGREES)
+    agrees = made.tokens > 0 and tokens > 0 and least <= tokens <= most
     return LogCheck(logged, computed, tokens, made.tokens, agrees)
 
 
@@ -142,6 +148,7 @@ def _budget(request: Request, accounting: Accounting, notes: list[str]) -> Budge
         card=request.gpu or "",
         sequences=request.max_num_seqs or 256,
         graphs_in_budget=accounting.graphs_in_budget,
+        activation_in_budget=accounting.activation_in_budget,
         activation_gib=request.activation_gib,
         graphs_gib=request.graphs_gib,
         context_gib=request.context_gib,
@@ -245,7 +252,14 @@ def report(request: Request) -> dict[str, object]:
     one = allot(layout, 0)
     notes = _notes(request, accounting)
     divided = _budget(request, accounting, notes)
-    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected if divided else None
+    # A pool that was given, or that a log tells, holds no states any more.
+    kept = 1 / (1 + accounting.state_share) if architecture.recurrent and request.pool_gib is None else 1.0
+    pool_gib = request.pool_gib if request.pool_gib is not None else divided.pool.expected * kept if divided else None
+    if kept < 1 and pool_gib is not None:
+        notes.append(
+            f"{pool_gib * accounting.state_share:.1f} GiB of what is left are set aside for recurrent states, "
+            f"{pool_gib:.1f} GiB are the pool."
+        )
 
     source = request.pool_source if request.pool_gib is not None else "estimate"
     pool: dict[str, object] = {"gib": None, "tokens": None, "max_concurrency": None, "users": None}
@@ -271,7 +285,7 @@ def report(request: Request) -> dict[str, object]:
             pool["pools"] = request.pools
             pool["users_in_all"] = users * request.pools
         if divided is not None and not divided.pool.known:
-            ends = [allot(layout, int(max(0.0, g) * GIB)) for g in (divided.pool.low, divided.pool.high)]
+            ends = [allot(layout, int(max(0.0, g * kept) * GIB)) for g in (divided.pool.low, divided.pool.high)]
             pool["tokens_range"] = [end.tokens for end in ends]
             if first is not None:
                 pool["users_range"] = [users_of(layout, end.blocks, first, request.max_num_seqs) for end in ends]

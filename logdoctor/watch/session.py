@@ -6,13 +6,12 @@ import copy
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logdoctor.boots import Boots, Life
 from logdoctor.check import boot_of
 from logdoctor.derive import with_lives
 from logdoctor.model import Boot, Evidence, Fact, Input, Trouble
-from logdoctor.noun import replace
 from logdoctor.read.follow import Hooks, Source, follower
 from logdoctor.read.reader import Index, Reader
 

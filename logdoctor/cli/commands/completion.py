@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from enum import StrEnum
+from typing import Annotated
 
-from logdoctor.cli.options import Parser
+import typer
+
+from logdoctor.cli.options import new_app
 from logdoctor.cli.output import write
 
-EXAMPLE = "Example: logdoctor completion bash > ~/.local/share/bash-completion/completions/logdoctor"
+app = new_app()
 
 
-def options(parser: Parser) -> None:
-    """Add the options."""
-    parser.argument("shell", help="The shell: bash, zsh or fish.", choices=("bash", "zsh", "fish"))
+class Shell(StrEnum):
+    """Shells that there is a script for."""
+
+    bash = "bash"
+    zsh = "zsh"
+    fish = "fish"
 
 
-def run(given: Namespace) -> int:
+@app.command(
+    "completion", epilog="Example: logdoctor completion bash > ~/.local/share/bash-completion/completions/logdoctor"
+)
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell.", show_default=False)]) -> None:
     """Print a script that completes commands, options, kinds and rules in a shell."""
     from logdoctor.cli.completion import script
     from logdoctor.cli.surface import commands, own_options, words
 
-    write(script(given.shell, list(commands()), own_options(), words()))
-    return 0
+    write(script(shell.value, list(commands()), own_options(), words()))

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from typing import Annotated
 
-from logdoctor.cli.options import SHORT_FORMS, Parser, add_format
+import typer
+
+from logdoctor.cli.options import Short, ShortOption, new_app
 from logdoctor.cli.output import width, write
 from logdoctor.cli.prepare import load_knowledge, newest_boot
 
-EXAMPLE = "Example: logdoctor diff good.log server.log"
+app = new_app()
 
 
-def options(parser: Parser) -> None:
-    """Add the options."""
-    parser.argument("old", help="Log of the earlier start.")
-    parser.argument("new", help="Log of the later start.")
-    add_format(parser, SHORT_FORMS)
-    parser.switch("-v", "--verbose", help="Show also what is the same.")
-
-
-def run(given: Namespace) -> int:
+@app.command("diff", epilog="Example: logdoctor diff good.log server.log")
+def diff(
+    old: Annotated[str, typer.Argument(help="Log of the earlier start.", show_default=False)],
+    new: Annotated[str, typer.Argument(help="Log of the later start.", show_default=False)],
+    format: ShortOption = Short.terminal,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show also what is the same.")] = False,
+) -> None:
     """Compare the newest starts of two logs: version, modes, settings, memory, seconds."""
     from logdoctor.compare import compare, plain
     from logdoctor.render import difference
 
     knowledge = load_knowledge()
-    before, after = newest_boot(given.old, knowledge), newest_boot(given.new, knowledge)
+    before, after = newest_boot(old, knowledge), newest_boot(new, knowledge)
     found = plain(compare(before, after, knowledge), before, after)
-    if given.format == "json":
+    if format is Short.json:
         from logdoctor.render.json import render as to_json
 
         write(to_json(found))
-    elif given.format == "markdown":
+    elif format is Short.markdown:
         write(difference.render_markdown(found))
     else:
-        write(difference.render(found, width(), given.verbose))
-    return 0
+        write(difference.render(found, width(), verbose))
+    raise typer.Exit(0)

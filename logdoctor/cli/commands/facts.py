@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from typing import Annotated
 
-from logdoctor.cli.options import Parser
+import typer
+
+from logdoctor.cli.options import new_app
 from logdoctor.cli.output import write
-from logdoctor.cli.prepare import load_knowledge
-from logdoctor.cli.stop import Stop, suggestion
+from logdoctor.cli.prepare import load_knowledge, suggestion
+from logdoctor.cli.stop import Stop
 
-EXAMPLE = "Example: logdoctor facts server.log --kind flag"
-
-
-def options(parser: Parser) -> None:
-    """Add the options."""
-    parser.argument("log", help="Log file; - is standard input.")
-    parser.option("--kind", default="", help="Only facts of this kind.")
+app = new_app()
 
 
-def run(given: Namespace) -> int:
+@app.command("facts", epilog="Example: logdoctor facts server.log --kind flag")
+def facts(
+    log: Annotated[str, typer.Argument(help="Log file; - is standard input.", show_default=False)],
+    kind: Annotated[str, typer.Option(help="Only facts of this kind.")] = "",
+) -> None:
     """Print every fact of a log with its line."""
     from logdoctor.check import label, reason
     from logdoctor.mask import safe
@@ -26,13 +26,12 @@ def run(given: Namespace) -> int:
 
     knowledge = load_knowledge()
     known = sorted(knowledge.kinds)
-    if given.kind and given.kind not in knowledge.kinds:
-        near = suggestion(given.kind, known)
-        raise Stop(f"there is no kind of fact {given.kind!r}{near} (there are {', '.join(known)})")
-    reader = Reader(Index(knowledge), given.log, label(given.log))
+    if kind and kind not in knowledge.kinds:
+        raise Stop(f"there is no kind of fact {kind!r}{suggestion(kind, known)} (there are {', '.join(known)})")
+    reader = Reader(Index(knowledge), log, label(log))
     try:
         for fact in reader.facts():
-            if given.kind and fact.kind != given.kind:
+            if kind and fact.kind != kind:
                 continue
             fields = ", ".join(f"{key}={value!r}" for key, value in fact.fields.items() if value not in ("", ()))
             who = f" [{fact.speaker.process}]" if fact.speaker.process else ""
@@ -40,7 +39,6 @@ def run(given: Namespace) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Stop(f"{label(given.log)}: {reason(error)}") from None
+        raise Stop(f"{label(log)}: {reason(error)}") from None
     if reader.binary:
-        raise Stop(f"{label(given.log)}: is not text")
-    return 0
+        raise Stop(f"{label(log)}: is not text")

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from typing import Annotated
 
-from logdoctor.cli.options import Parser
+import typer
+
+from logdoctor.cli.options import new_app
 from logdoctor.cli.output import write
 from logdoctor.cli.prepare import load_knowledge, newest_boot
 from logdoctor.cli.stop import Stop
 
-EXAMPLE = "Example: logdoctor learn good.log > logdoctor.toml"
+app = new_app()
 
 
-def options(parser: Parser) -> None:
-    """Add the options."""
-    parser.argument("log", help="Log of a good start; - is standard input.")
-
-
-def run(given: Namespace) -> int:
+@app.command("learn", epilog="Example: logdoctor learn good.log > logdoctor.toml")
+def learn(
+    log: Annotated[str, typer.Argument(help="Log of a good start; - is standard input.", show_default=False)],
+) -> None:
     """Write expectations (logdoctor.toml) from a good start."""
     from logdoctor.config import written
     from logdoctor.learn import learnt
 
     knowledge = load_knowledge()
-    boot = newest_boot(given.log, knowledge)
+    boot = newest_boot(log, knowledge)
     if boot.outcome not in ("ready", "stopped"):
-        raise Stop(f"{given.log}: this start is {boot.outcome}; expectations are learnt from a start that became ready")
+        raise Stop(f"{log}: this start is {boot.outcome}; expectations are learnt from a start that became ready")
     sections, comments = learnt(boot, knowledge)
     write(written(sections, comments))
-    return 0

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
+from typing import Annotated
 
-from logdoctor.cli.options import Parser, add_quiet
+import typer
+
+from logdoctor.cli.options import Quiet, new_app
 from logdoctor.cli.output import write
 
-EXAMPLE = "Example: logdoctor lint my-rules/"
+app = new_app()
 
 
-def options(parser: Parser) -> None:
-    """Add the options."""
-    parser.argument(
-        "packs", help="Folders of rules to check; without any, all that comes with logdoctor.", nargs="*", type=Path
-    )
-    parser.option("--only", default="", help="Only files whose path holds this text.")
-    add_quiet(parser)
-
-
-def run(given: Namespace) -> int:
+@app.command("lint", epilog="Example: logdoctor lint my-rules/")
+def lint(
+    packs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Folders of rules to check; without any, all that comes with logdoctor.", show_default=False
+        ),
+    ] = None,
+    only: Annotated[str, typer.Option(help="Only files whose path holds this text.")] = "",
+    quiet: Quiet = False,
+) -> None:
     """Test every pattern, failure and rule by its own samples."""
     from logdoctor.lint import prove
 
-    counted, wrong = prove(given.packs or [], given.only)
-    for line in wrong if not given.quiet else ():
+    counted, wrong = prove(packs or [], only)
+    for line in wrong if not quiet else ():
         write(line)
-    if not given.quiet:
+    if not quiet:
         write(f"{counted} checks, {len(wrong)} wrong")
-    return 2 if wrong else 0
+    raise typer.Exit(2 if wrong else 0)

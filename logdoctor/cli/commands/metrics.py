@@ -2,64 +2,56 @@
 
 from __future__ import annotations
 
-import sys
-from argparse import Namespace
-from typing import Any
+from typing import Annotated, Any
 
-from logdoctor.cli.options import Parser, add_key, add_quiet, add_rules, between
+import typer
+
+from logdoctor.cli.options import KeyEnv, KeyFile, Quiet, RulesOption, new_app
 from logdoctor.cli.prepare import choose_rules, how_to_ask, load_knowledge
 from logdoctor.cli.stop import Stop
 
-EXAMPLE = "Example: logdoctor metrics --log server.log --url http://127.0.0.1:8000 --port 9108"
+app = new_app()
 
 
-def options(parser: Parser) -> None:
-    """Add the options."""
-    parser.option("--log", required=True, help="Log file; - is standard input.")
-    parser.option("--url", many=True, help="Address of a server to ask, too.")
-    parser.option("--port", type=between(int, 0, 65535), default=9108, help="Port to listen on.")
-    parser.option("--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0 is all.")
-    parser.option("--every", type=between(float, 1, 3600), default=15, help="Seconds between two checks.")
-    add_key(parser)
-    add_rules(parser)
-    add_quiet(parser)
-
-
-def run(given: Namespace) -> int:
+@app.command("metrics", epilog="Example: logdoctor metrics --log server.log --url http://127.0.0.1:8000 --port 9108")
+def metrics(
+    log: Annotated[str, typer.Option(help="Log file; - is standard input.", show_default=False)],
+    url: Annotated[list[str] | None, typer.Option(help="Address of a server to ask, too.", show_default=False)] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 9108,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1",
+    every: Annotated[float, typer.Option(help="Seconds between two checks.", min=1, max=3600)] = 15,
+    key_env: KeyEnv = "",
+    key_file: KeyFile = None,
+    rules: RulesOption = None,
+    quiet: Quiet = False,
+) -> None:
     """Export what a log and a server are like as metrics for Prometheus."""
     from logdoctor.check import label, reason
     from logdoctor.metrics import export
     from logdoctor.read.follow import open_source
 
     knowledge = load_knowledge()
-    pack = [rule for rule in choose_rules(knowledge, given.rules, (), ()) if rule.per != "live"]
+    pack = [rule for rule in choose_rules(knowledge, rules, (), ()) if rule.per != "live"]
     ask = None
-    if given.url:
+    if url:
         from logdoctor.probe import BadTarget, parse_target
         from logdoctor.probe import probe as ask_servers
 
         try:
-            addresses = [parse_target(one).url for one in given.url]
+            addresses = [parse_target(one).url for one in url]
         except BadTarget as bad:
             raise Stop(f"--url: {bad}") from None
-        how = how_to_ask(
-            key_env=given.key_env,
-            key_file=given.key_file,
-            completion=False,
-            exposure=False,
-            timeout=min(10.0, given.every),
-        )
+        how = how_to_ask(key_env=key_env, key_file=key_file, completion=False, exposure=False, timeout=min(10.0, every))
 
         def ask() -> list[dict[str, Any]]:
             return ask_servers(addresses, how).live
 
     def begun(number: int) -> None:
-        if not given.quiet:
-            print(f"logdoctor: metrics at http://{given.host}:{number}/metrics", file=sys.stderr)
+        if not quiet:
+            typer.echo(f"logdoctor: metrics at http://{host}:{number}/metrics", err=True)
 
     try:
-        export(open_source(given.log), ask, knowledge, pack, given.host, given.port, given.every, begun)
+        export(open_source(log), ask, knowledge, pack, host, port, every, begun)
     except OSError as error:
-        where = f"{given.host}:{given.port}" if error.errno in (13, 98, 99) else label(given.log)
+        where = f"{host}:{port}" if error.errno in (13, 98, 99) else label(log)
         raise Stop(f"{where}: {reason(error)}") from None
-    return 0

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from logdoctor.cli.options import Parser, add_look, add_rules, add_timeout
+import typer
+
+from logdoctor.cli.options import NoColor, RulesOption, Timeout, Verbose, new_app
 from logdoctor.cli.prepare import choose_rules, load_knowledge, seconds
 from logdoctor.cli.stop import Stop
+
+app = new_app()
 
 
 def _card_on_stderr(plain: Mapping[str, Any], verbose: bool, no_color: bool) -> None:
@@ -26,40 +29,38 @@ def _card_on_stderr(plain: Mapping[str, Any], verbose: bool, no_color: bool) -> 
         sys.stderr.buffer.flush()
 
 
-EXAMPLE = "Example: logdoctor run --log server.log -- COMMAND --max-model-len 8192"
-
-
-def options(parser: Parser) -> None:
-    """Add the options."""
-    parser.argument("command", help="The command, behind --.", nargs="...")
-    parser.option("--log", type=Path, help="File that gets a copy of its output.")
-    add_timeout(parser)
-    add_rules(parser)
-    add_look(parser, quiet="Print nothing beside the command's output.")
-
-
-def run(given: Namespace) -> int:
+@app.command(
+    "run",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: logdoctor run --log server.log -- COMMAND --max-model-len 8192",
+)
+def run_command(
+    command: Annotated[list[str], typer.Argument(help="The command, behind --.", show_default=False)],
+    log: Annotated[Path | None, typer.Option(help="File that gets a copy of its output.", show_default=False)] = None,
+    timeout: Timeout = "",
+    rules: RulesOption = None,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing beside the command's output.")] = False,
+) -> None:
     """Start a server and watch it: its output passes untouched, the card goes to standard error."""
     from logdoctor.watch.child import CannotRun
     from logdoctor.watch.command import run as watched
 
-    command = given.command[given.command[:1] == ["--"] :]
-    if not command:
-        raise Stop("name the command to run, behind --")
-    limit = seconds(given.timeout, "--timeout")
+    limit = seconds(timeout, "--timeout")
     try:
         code = watched(
             command,
-            given.log,
+            log,
             limit,
             load_knowledge,
-            lambda knowledge: choose_rules(knowledge, given.rules, (), ()),
-            lambda plain: None if given.quiet else _card_on_stderr(plain, given.verbose, given.no_color),
-            lambda text: None if given.quiet else print(f"logdoctor: {text}", file=sys.stderr),
+            lambda knowledge: choose_rules(knowledge, rules, (), ()),
+            lambda plain: None if quiet else _card_on_stderr(plain, verbose, no_color),
+            lambda text: None if quiet else typer.echo(f"logdoctor: {text}", err=True),
         )
     except CannotRun as error:
-        print(f"logdoctor: {error}", file=sys.stderr)
-        return error.status
+        typer.echo(f"logdoctor: {error}", err=True)
+        raise typer.Exit(error.status) from None
     except OSError as error:
-        raise Stop(f"{given.log}: {error.strerror}") from None
-    return code
+        raise Stop(f"{log}: {error.strerror}") from None
+    raise typer.Exit(code)
