@@ -46,8 +46,10 @@ ENVELOPE_GROUPS = frozenset(
     }
 )
 
+# Each is equal to itself only, and none is printed: methods for that would be compiled at every start.
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field:
     """A field of a kind of fact; its unit is the ending of its name."""
 
@@ -57,7 +59,7 @@ class Field:
     over: str = "last"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Kind:
     """A kind of fact. A state's words combine to one value per boot, events each count.
 
@@ -73,7 +75,7 @@ class Kind:
     fields: Mapping[str, Field]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sample:
     """A line that proves a wording: `gives` is what must come out of it."""
 
@@ -85,7 +87,7 @@ class Sample:
     within: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pattern:
     """A wording that states a fact."""
 
@@ -115,7 +117,7 @@ class Pattern:
         return f"{self.engine}:{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Wording:
     """One wording of a failure."""
 
@@ -129,7 +131,7 @@ class Wording:
     samples: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Failure:
     """A kind of failure: how it sounds, what it means, what to do."""
 
@@ -152,7 +154,7 @@ class Failure:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Benign:
     """A warning that means nothing."""
 
@@ -165,7 +167,7 @@ class Benign:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Envelope:
     """A prefix, suffix or JSON wrapper around a message."""
 
@@ -188,7 +190,7 @@ class Envelope:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Missing:
     """Why an engine's start says nothing of a fact."""
 
@@ -197,7 +199,7 @@ class Missing:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Engine:
     """One engine, or what is common to all."""
 
@@ -212,7 +214,7 @@ class Engine:
     settings: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Knowledge:
     """All that is known, from every engine's folder."""
 
