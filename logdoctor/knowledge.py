@@ -48,8 +48,10 @@ ENVELOPE_GROUPS = frozenset(
     }
 )
 
+# Each is equal to itself only, and none is printed: methods for that would be compiled at every start.
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field:
     """A field of a kind of fact; its unit is the ending of its name."""
 
@@ -59,7 +61,7 @@ class Field:
     over: str = "last"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Kind:
     """A kind of fact. A state's words combine to one value per boot, events each count.
 
@@ -77,7 +79,7 @@ class Kind:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sample:
     """A line that proves a wording: `gives` is what must come out of it."""
 
@@ -89,7 +91,7 @@ class Sample:
     within: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pattern:
     """A wording that states a fact."""
 
@@ -119,7 +121,7 @@ class Pattern:
         return f"{self.engine}:{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Wording:
     """One wording of a failure."""
 
@@ -133,7 +135,7 @@ class Wording:
     samples: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Failure:
     """A kind of failure: how it sounds, what it means, what to do."""
 
@@ -156,7 +158,7 @@ class Failure:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Benign:
     """A warning that means nothing."""
 
@@ -169,7 +171,7 @@ class Benign:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Envelope:
     """A prefix, suffix or JSON wrapper around a message."""
 
@@ -192,7 +194,7 @@ class Envelope:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Missing:
     """Why an engine's start says nothing of a fact."""
 
@@ -201,7 +203,7 @@ class Missing:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Engine:
     """One engine, or what is common to all."""
 
@@ -217,7 +219,7 @@ class Engine:
     settings: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Knowledge:
     """All that is known, from every engine's folder."""
 

@@ -201,16 +201,29 @@ _CONTROL = (
 )
 
 
-@lru_cache(maxsize=256)  # one line proves many things
 def masked(text: str) -> str:
     """Hide what looks like a secret; the name beside it stays."""
-    if not _suspicious(text):
-        return text
+    return _scrubbed(text)[0] if _suspicious(text) else text
+
+
+@lru_cache(maxsize=256)  # one line proves many things
+def _scrubbed(text: str) -> tuple[str, frozenset[str]]:
+    """A text without its secrets, and those that are long enough to be told from ordinary words."""
+    found: set[str] = set()
+
+    def gather(match: regex.Match[str]) -> str:
+        hidden = _hide(match)
+        if hidden != match[0]:
+            found.update(
+                piece for piece in re.split(r"""\\*['"]|\s*,\s*|[\[\](){}]""", match["value"]) if len(piece) >= 6
+            )
+        return hidden
+
     for pattern in _possible(text):
-        text = compiled(pattern).sub(_hide, text)
+        text = compiled(pattern).sub(gather, text)
     if compiled(_SECRET_KIND).search(text):
         text = compiled(_DATA).sub(_hide, text)
-    return compiled(_CUT).sub(HIDDEN, text)
+    return compiled(_CUT).sub(HIDDEN, text), frozenset(found - {HIDDEN})
 
 
 def _suspicious(text: str) -> bool:
@@ -311,7 +324,7 @@ def secrets_in(settings: Iterable[tuple[str, Any]]) -> frozenset[str]:
 def secrets_of(lines: Iterable[str]) -> frozenset[str]:
     """The secrets that lines give away by a name beside them, where they are no ordinary words."""
     return frozenset(
-        value for line in lines if _suspicious(line) for value in _values(line[:_READ]) if _opaque(value, 8)
+        value for line in lines if _suspicious(line) for value in _scrubbed(line[:_READ])[1] if _opaque(value, 8)
     )
 
 
@@ -419,34 +432,25 @@ def _escaped(match: regex.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 
 
+def telling(said: str, line: str) -> str:
+    """The piece of a line that tells its secrets: what is said, unless the envelope before it may hold one's name."""
+    begin = line.find(said[:64]) if said else -1
+    # A long line is cut, and what it says may go on behind the cut.
+    whole = begin >= 0 and said.startswith(line[begin:].rstrip())
+    return said if whole and not _suspicious(line[:begin]) else line
+
+
 def safe_part(part: str, whole: str) -> str:
     """What may be shown of a piece of a line: its name may stand in another piece of the same line."""
     shown = masked(part)
     if part == whole or not _suspicious(whole):
         return visible(shown)
+    whole = telling(part, whole)
     if compiled(_ONLY_STRING).fullmatch(shown):
         return f'"{HIDDEN}"'  # a line of a structure that was spread over lines inside one record
-    for value in sorted(_values(whole), key=len, reverse=True):
+    for value in sorted(_scrubbed(whole)[1], key=len, reverse=True):
         shown = shown.replace(value, HIDDEN)
     return visible(shown)
-
-
-@lru_cache(maxsize=64)
-def _values(text: str) -> frozenset[str]:
-    """The secrets of a line, as far as they are long enough to be told from ordinary words."""
-    found: set[str] = set()
-
-    def gather(match: regex.Match[str]) -> str:
-        hidden = _hide(match)
-        if hidden != match[0]:
-            found.update(
-                piece for piece in re.split(r"""\\*['"]|\s*,\s*|[\[\](){}]""", match["value"]) if len(piece) >= 6
-            )
-        return hidden
-
-    for pattern in _possible(text):
-        text = compiled(pattern).sub(gather, text)
-    return frozenset(found - {HIDDEN})
 
 
 @lru_cache(maxsize=256)  # names of inputs and replicas come again and again

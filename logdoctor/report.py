@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from logdoctor.knowledge import COMMON, Knowledge
-from logdoctor.mask import safe, safe_part, secrets_in, secrets_of, without
+from logdoctor.mask import safe, safe_part, secrets_in, secrets_of, telling, without
 from logdoctor.model import Boot, Cause, Evidence, Input, Notice, Trouble, Verdict
 from logdoctor.startup import Said, Startup, startup
 from logdoctor.version import __version__
@@ -91,9 +91,10 @@ def report(
 def secrets(boots: Sequence[Boot]) -> frozenset[str]:
     """The secrets that the servers' own settings hold, and those that a cited line gives away by a name."""
     flags = (fact.fields for boot in boots for fact in boot.facts if fact.kind == "flag")
-    lines = {fact.evidence.text for boot in boots for fact in boot.facts}
-    lines |= {notice.evidence.text for boot in boots for notice in boot.notices}
-    lines |= {boot.cause.evidence.text for boot in boots if boot.cause is not None}
+    cited = {fact.evidence for boot in boots for fact in boot.facts}
+    cited |= {notice.evidence for boot in boots for notice in boot.notices}
+    cited |= {boot.cause.evidence for boot in boots if boot.cause is not None}
+    lines = {telling(one.said, one.text) for one in cited}
     return secrets_in((str(fields["name"]), fields.get("value")) for fields in flags) | secrets_of(lines)
 
 

@@ -20,7 +20,7 @@ BUNDLED = Path(__file__).parent / "rules"
 """Where the wheel carries the rules; a checkout has them beside the package."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Clause:
     """One condition: a fact of a kind for which `where` holds, or, without a kind, an expression over the boot."""
 
@@ -29,7 +29,7 @@ class Clause:
     absent: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Let:
     """A value that a rule takes from all facts of a kind for which `where` holds."""
 
@@ -39,7 +39,7 @@ class Let:
     take: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RuleTest:
     """A log on which the rule must fire, be clear or not know, and the lines that it must cite."""
 
@@ -53,7 +53,7 @@ class RuleTest:
     severity: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rule:
     """A rule: when it fires, how bad that is, why it matters and what to change."""
 

@@ -21,6 +21,7 @@ from logdoctor.mask import (
     secret,
     secrets_in,
     secrets_of,
+    telling,
     visible,
     withheld,
     without,
@@ -193,6 +194,23 @@ def test_a_key_of_a_known_vendor_is_hidden_wherever_it_stands(value: str, around
 def test_what_only_sounds_like_a_secret_stays(line: str) -> None:
     """Tokens of a tokenizer, keys of a cache, names of models and counts are not masked."""
     assert safe(line) == line
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "told"),
+    [
+        ("api_key=abc", "INFO 11-02 08:00:00 [x.py:1] api_key=abc", "said"),
+        ("api_key=abc", "INFO 11-02 08:00:00 [x.py:1] api_key=abc  ", "said"),
+        ("a" * 300 + "b", "INFO " + "a" * 300, "said"),
+        ("hunter2pass9", "HF_TOKEN: hunter2pass9", "line"),
+        ("api_key=abc", "x api_key=abc api_token=def", "line"),
+        ("", "HF_TOKEN=abc", "line"),
+        ("other", "HF_TOKEN=abc", "line"),
+    ],
+)
+def test_a_line_is_searched_where_its_secrets_can_be(said: str, line: str, told: str) -> None:
+    """What a line says is searched without its envelope, unless that may hold a secret's name, or the line more."""
+    assert telling(said, line) == {"said": said, "line": line}[told]
 
 
 def test_no_pattern_is_passed_over_that_would_match() -> None:

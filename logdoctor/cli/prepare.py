@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,9 @@ def load_knowledge() -> Any:
     """What is known about engines, in its fast form."""
     from logdoctor.store import load
 
-    return load()[0]
+    knowledge = load()[0]
+    gc.freeze()  # none of it will ever be garbage: it need not be looked through
+    return knowledge
 
 
 def choose_rules(

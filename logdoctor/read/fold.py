@@ -23,7 +23,7 @@ COARSE = 2
 """The same for the blocks of a long log, which has hundreds of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Folded:
     """What a block said in lines of one pattern: the fields, and where the line stands that shows it best."""
 
@@ -33,7 +33,7 @@ class Folded:
     key: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Periodic:
     """A periodic pattern, compiled for bytes. `whole` has no groups, so that a match is its text."""
 
@@ -47,7 +47,7 @@ class _Periodic:
     columns: tuple[_Column, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Column:
     """A number of a periodic line: its group in the regex, and how many lines' numbers become one."""
 
@@ -59,7 +59,7 @@ class _Column:
     scale: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _View:
     """Where periodic lines are searched: a whole block where they are many, else only their lines."""
 

@@ -55,7 +55,7 @@ TEXT = 2_000
 """Characters of a line that evidence keeps."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Wanted:
     """What a literal asks to try on its line."""
 
@@ -138,7 +138,7 @@ def often(counts: Mapping[int, int], size: int) -> frozenset[int]:
     return frozenset(i for i, count in counts.items() if count * DENSE > size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Head:
     """What the head of an input shows of all its lines: their envelopes, how ESC is written, what comes often."""
 
@@ -147,7 +147,7 @@ class Head:
     dense: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Carried:
     """Blocks of an input that another process unpacks, and how many came before them."""
 
@@ -155,7 +155,7 @@ class Carried:
     before: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Part:
     """What a stretch of an input gave; its lines are counted from 1."""
 
