@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from logdoctor.model import Boot, Fact, Input, Trouble
 from logdoctor.outcome import course
 from logdoctor.read import stretches
 from logdoctor.read.reader import Head, Index, Part, Reader
-from logdoctor.read.source import STDIN
+from logdoctor.read.source import STDIN, Stretch
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -58,10 +58,16 @@ class Reading:
         self.forgotten += other.forgotten
 
 
-def read(names: Sequence[str], knowledge: Knowledge | None = None, jobs: int | None = None) -> Reading:
+def read(
+    names: Sequence[str],
+    knowledge: Knowledge | None = None,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Reading:
     """Read logs into boots: files, folders, globs. Inputs that cannot be read become troubles.
 
-    Where there is much to read, as many processes do it as there are cores, or as `jobs` says.
+    Where there is much to read, as many processes do it as there are cores, or as `jobs` says, and `progress` is told
+    how many bytes of how many are done.
     """
     index = Index(knowledge or load())
     reading = Reading()
@@ -70,33 +76,50 @@ def read(names: Sequence[str], knowledge: Knowledge | None = None, jobs: int | N
     found = groups(files)
     jobs = jobs or stretches.cores()
     big = [any(map(stretches.is_big, group.names)) for group in found]
-    many = len(found) > 1 and sum(_size(name) for group in found for name in group.names) >= MUCH
+    sizes = [sum(map(_size, group.names)) for group in found]
+    many = len(found) > 1 and sum(sizes) >= MUCH
     if jobs == 1 or not (many or any(big)):
         for group in found:
             _read_group(group, index, reading)
         return reading
     from logdoctor.workers import Workers  # 25 ms to import
 
+    def tell(done: int) -> None:
+        if progress is not None:
+            progress(min(done, sum(sizes)), sum(sizes))
+
     with Workers(index, jobs) as workers:
-        _side_by_side(zip(found, big, strict=True), index, reading, workers)
+        for done in _side_by_side(zip(found, big, sizes, strict=True), index, reading, workers, tell):
+            tell(done)
     return reading
 
 
-def _side_by_side(todo: Iterator[tuple[Group, bool]], index: Index, reading: Reading, workers: Workers) -> None:
-    """Let each process read other logs; of a big one, other stretches."""
-    pending: deque[tuple[Group, Future[Reading] | None]] = deque()
+def _side_by_side(
+    todo: Iterator[tuple[Group, bool, int]],
+    index: Index,
+    reading: Reading,
+    workers: Workers,
+    tell: Callable[[int], None],
+) -> Iterator[int]:
+    """Let each process read other logs; of a big one, other stretches. Yields how many bytes are done."""
+    pending: deque[tuple[Group, Future[Reading] | None, int]] = deque()
 
     def begin(count: int) -> None:
-        for group, big in islice(todo, count):
-            pending.append((group, None if big else workers.submit(_reading, group)))
+        for group, big, size in islice(todo, count):
+            pending.append((group, None if big else workers.submit(_reading, group), size))
 
+    done = 0
     begin(AHEAD * workers.count)
     while pending:
-        group, waiting = pending.popleft()
+        group, waiting, size = pending.popleft()
         if waiting is None:
+            before = done
+            workers.tell = lambda here, before=before: tell(before + here)  # type: ignore[misc]
             _read_group(group, index, reading, workers)
         else:
             reading.add(waiting.result())
+        done += size
+        yield done
         begin(1)
 
 
@@ -208,6 +231,7 @@ def _facts(reader: Reader, reading: Reading, earlier: Reader | None, workers: Wo
 
     def submit(head: Head, piece: stretches.Piece) -> Future[Part]:
         assert workers is not None
+        workers.tell(piece.begin if isinstance(piece, Stretch) else reader.stream.bytes)
         return workers.submit(stretches.read, reader.stream.name, reader.source, head, piece)
 
     try:

@@ -26,6 +26,7 @@ class Workers:
         # Where it is safe, a fork: the knowledge is there already. Not so on macOS, whose libraries start threads.
         method = "fork" if sys.platform == "linux" else "spawn"
         self.count = count
+        self.tell: Callable[[int], None] = lambda done: None
         self._pool = ProcessPoolExecutor(count, multiprocessing.get_context(method), _begin, (index,))
 
     def __enter__(self) -> Workers:

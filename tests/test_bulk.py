@@ -165,7 +165,7 @@ def test_a_traceback_across_a_cut_is_read_on(index: Index, tmp_path: Path, monke
 def test_processes_change_no_result(
     knowledge: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: int
 ) -> None:
-    """One big log or many: two processes find what one finds, in the same order."""
+    """One big log or many: two processes find what one finds, in the same order, and tell how far they are."""
     monkeypatch.setattr(stretches, "BIG", 1 << 20 if logs == 1 else 1 << 30)
     monkeypatch.setattr(stretches, "CHUNKS", 1)
     monkeypatch.setattr(check, "MUCH", 1)
@@ -174,7 +174,12 @@ def test_processes_change_no_result(
         path = tmp_path / f"server-{chr(97 + number)}.log"
         path.write_bytes(b"\n".join([log(number)] * (20 if logs == 1 else 1)))
         names.append(str(path))
-    one, two = check.read(names, knowledge, 1), check.read(names, knowledge, 2)
+    told: list[tuple[int, int]] = []
+    one = check.read(names, knowledge, 1)
+    two = check.read(names, knowledge, 2, lambda done, total: told.append((done, total)))
+    size = sum(Path(name).stat().st_size for name in names)
+    assert told == sorted(told)
+    assert told[-1] == (size, size)
     assert len(one.boots) >= logs
     assert one.boots == two.boots
     assert (one.inputs, one.troubles, one.unread) == (two.inputs, two.troubles, two.unread)

@@ -5,13 +5,40 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from logdoctor.cli.options import FailOn, Format
 from logdoctor.cli.stop import Stop
 
 _RANK = {"info": 0, "warning": 1, "error": 2, "never": 3}
+
+
+@contextmanager
+def reading_bar(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Show on a terminal how far a long reading is; the bar is gone when it ends."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    bars: list[Any] = []
+
+    def draw(done: int, total: int) -> None:
+        if not bars:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+            columns = ("reading", BarColumn(30), DownloadColumn(binary_units=True), TimeRemainingColumn())
+            bars.append(Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False))
+            bars[0].start()
+            bars[0].add_task("", total=total)
+        bars[0].update(0, completed=done, refresh=True)
+
+    try:
+        yield draw
+    finally:
+        for one in bars:
+            one.stop()
 
 
 def status(plain: Mapping[str, Any], fail_on: str, allow_incomplete: bool) -> int:

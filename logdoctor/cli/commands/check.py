@@ -24,7 +24,7 @@ from logdoctor.cli.options import (
     new_app,
     setting,
 )
-from logdoctor.cli.output import files_to_write, give, nagios_status, status
+from logdoctor.cli.output import files_to_write, give, nagios_status, reading_bar, status
 from logdoctor.cli.prepare import baseline_boot, choose_rules, expectations, how_to_ask, load_knowledge, pinned_version
 from logdoctor.cli.stop import Stop
 
@@ -93,6 +93,17 @@ def check(
     ] = None,
     key_env: KeyEnv = "",
     key_file: KeyFile = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            help="Processes that read big or many logs; as many as there are cores by default.",
+            min=1,
+            max=256,
+            show_default=False,
+        ),
+    ] = None,
     verbose: Verbose = False,
     no_color: NoColor = False,
     quiet: Quiet = False,
@@ -109,7 +120,8 @@ def check(
     pack = choose_rules(knowledge, rules, select or (), ignore or ())
     wanted = expectations(config, pack, given, pinned_version(pin, knowledge))
     good = baseline_boot(baseline, knowledge)
-    reading = read(logs, knowledge)
+    with reading_bar(quiet) as bar:
+        reading = read(logs, knowledge, jobs, bar)
     if reading.unread and not reading.inputs:
         raise Stop("\n".join(f"{t.source}: {t.what}" for t in reading.troubles))
     boots = newest(reading.boots)[-1:] if last else reading.boots
