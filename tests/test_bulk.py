@@ -166,7 +166,7 @@ def test_processes_change_no_result(
     knowledge: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: int
 ) -> None:
     """One big log or many: two processes find what one finds, in the same order, and tell how far they are."""
-    monkeypatch.setattr(stretches, "BIG", 1 << 20 if logs == 1 else 1 << 30)
+    monkeypatch.setattr(stretches, "BIG", 1 << 16 if logs == 1 else 1 << 30)
     monkeypatch.setattr(stretches, "CHUNKS", 1)
     monkeypatch.setattr(check, "MUCH", 1)
     names = []

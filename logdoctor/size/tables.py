@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import pickle
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,17 @@ def table(name: str) -> dict[str, Any]:
     content = (HERE / f"{name}.toml").read_bytes()
     key = hashlib.blake2b(content, digest_size=16).hexdigest()
     folder = cache_folder()
-    path = folder / f"size-{name}.json" if folder is not None else None
+    path = folder / f"size-{name}.pickle" if folder is not None else None
     if path is not None and owned(path):
         try:
-            made = json.loads(path.read_bytes())
-            if made["key"] == key and isinstance(made["table"], dict):
-                return dict(made["table"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # a damaged cache is made again
+            made_of, made = pickle.loads(path.read_bytes())
+            if made_of == key and isinstance(made, dict):
+                return made
+        except Exception:  # noqa: BLE001, S110: a damaged cache can raise anything; it is made again
+            pass
     import tomllib
 
     found = tomllib.loads(content.decode())
     if path is not None:
-        replace_file(path, json.dumps({"key": key, "table": found}, ensure_ascii=False).encode())
+        replace_file(path, pickle.dumps((key, found)))
     return found
