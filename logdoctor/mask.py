@@ -140,6 +140,9 @@ _CUT = (
     r"(?=[\w.-]*\d)[\w.-]{3,}\Z"
 )
 _NAMES = ("key", "token", "secret", "pass", "pwd", "auth", "credent", "connect", "cook", "shared", "x-amz", "sess")
+_VARIABLES = (
+    "_key", "_token", "_pass", "_pwd", "_secret", "_pat", "_credential", "_auth", "_dsn", "pgpassword", "token=",
+)  # fmt: skip
 _PATTERNS = {
     _PEM: ("private key",),
     _ENTRY: ("value",),
@@ -147,7 +150,7 @@ _PATTERNS = {
     _COOKIE: ("cook",),
     _AUTH: ("auth",),
     _NAMED: _NAMES,
-    _ENVIRONMENT: ("_", "pgpassword", "token"),
+    _ENVIRONMENT: _VARIABLES,
     _FLAG: ("--",),
     _XML: ("<",),
     _PASS: ("pass", "pwd", "otp"),
@@ -160,8 +163,8 @@ _PATTERNS = {
     _LOGIN: ("wandb",),
     _HOOK: ("hook", "telegram"),
     _SHAPE: ("",),
-    _SAYS: ("_", *_NAMES),
-    _NEAR: ("_", *_NAMES),
+    _SAYS: (*_VARIABLES, *_NAMES),
+    _NEAR: (*_VARIABLES, *_NAMES),
     _WITH: ("key", "token", "secret"),
 }
 """Each pattern with texts of which one stands in whatever it matches, in small letters: most need not be tried."""
@@ -195,6 +198,11 @@ _MARKS = (
     "figd", "pmak", "ops_", ":aa", "eyj", "age-secret", "_pat", "_dsn",
 )  # fmt: skip
 """One of these is in every text in which something could be hidden, in small letters."""
+_INNOCENT = (
+    r"(?<=\d )tokens(?=,| per | for | in |/|\))|tokens/s|tokenizer|(?<![a-z])(?:max|batched|num|prompt|total)_tokens"
+    r"|keyerror|keyword|connectors?"
+)
+"""Words of most logs in which a mark stands that is none, in small letters."""
 _CONTROL = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]"
     r"|[\ud800-\udfff]|[\U000e0000-\U000e007f]"
@@ -227,12 +235,18 @@ def _scrubbed(text: str) -> tuple[str, frozenset[str]]:
 
 
 def _suspicious(text: str) -> bool:
-    small = text.casefold()
+    small = _telling(text)
     return any(mark in small for mark in _MARKS)
 
 
-def _possible(text: str) -> list[str]:
+def _telling(text: str) -> str:
+    """A text in small letters, without the words that look like marks and are none."""
     small = text.casefold()
+    return compiled(_INNOCENT).sub("", small) if "token" in small or "key" in small or "connector" in small else small
+
+
+def _possible(text: str) -> list[str]:
+    small = _telling(text)
     return [pattern for pattern, needs in _PATTERNS.items() if any(need in small for need in needs)]
 
 

@@ -15,7 +15,7 @@ from logdoctor.read.extract import scale, typed
 
 FEW = 64
 """Lines of one pattern in a block that become a fact each; more are put together."""
-FINEST = 48
+FINEST = 24
 """Facts that many lines of one pattern become in a log's first block, often its only one: a picture needs them."""
 FINE = 6
 """The same for its next blocks, while a log is short."""

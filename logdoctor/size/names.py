@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from .tables import table
@@ -47,14 +47,24 @@ def _names(row: Mapping[str, object]) -> list[str]:
     return [str(row["name"]), *map(str, aliases)]
 
 
+@cache
+def _by(spelling: Callable[[str], str]) -> Mapping[str, list[Mapping[str, object]]]:
+    """The rows by their names in one spelling."""
+    found: dict[str, list[Mapping[str, object]]] = {}
+    for row in _table():
+        for name in dict.fromkeys(map(spelling, _names(row))):
+            found.setdefault(name, []).append(row)
+    return found
+
+
+@cache
 def find_row(name: str) -> Mapping[str, object] | None:
     """Find a model of the table by its full or short name."""
-    exact = [row for row in _table() if name.lower() in {n.lower() for n in _names(row)}]
-    rows = exact or [row for row in _table() if _bare(name) in {_bare(n) for n in _names(row)}]
-    if not rows:  # llama3-8b, Llama-3-8B and llama_3_8b are one name
-        rows = [row for row in _table() if _letters(name) in {_letters(n) for n in _names(row)}]
-        rows = rows if len(rows) == 1 else []
-    return rows[0] if rows else None
+    for spelling in (str.lower, _bare):
+        if rows := _by(spelling).get(spelling(name)):
+            return rows[0]
+    rows = _by(_letters).get(_letters(name), [])  # llama3-8b, Llama-3-8B and llama_3_8b are one name
+    return rows[0] if len(rows) == 1 else None
 
 
 def near(name: str) -> list[str]:
