@@ -80,7 +80,8 @@ class Scene:
             return None
         from logdoctor.recount import sized  # only here: it costs more than reading a small log
 
-        return sized(self.boot, said, self.settings.get("traffic", {}))
+        engine = self.knowledge.engines[self.boot.engine]
+        return sized(self.boot, said, engine.accounting, self.settings.get("traffic", {}))
 
     @cached_property
     def startup(self) -> Startup:

@@ -218,6 +218,11 @@ class Engine:
     normal_seconds: Mapping[str, float]
     settings: Mapping[str, Any]
 
+    @property
+    def accounting(self) -> str:
+        """Whose way of dividing a pool is its own, by the name that the sizing has; empty where nobody knows."""
+        return str(self.settings.get("accounting", ""))
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Knowledge:

@@ -195,6 +195,7 @@ def prove(packs: Sequence[Path], only: str = "", doubts: list[str] | None = None
     knowledge, errors = inspect()
     from logdoctor.probe.questions import inspect_questions
 
+    errors += _accountings(knowledge)
     wrong = [error for error in (*errors, *inspect_questions()[1]) if only in error and not packs]
     counted = 0
     for check in [
@@ -206,6 +207,15 @@ def prove(packs: Sequence[Path], only: str = "", doubts: list[str] | None = None
         counted += 1
         wrong += [f"{check.file}: {check.name}: {what}" for what in check.run()]
     return counted, wrong
+
+
+def _accountings(knowledge: Knowledge) -> Iterator[str]:
+    """An engine's accounting is one that the sizing has."""
+    from logdoctor.size.accounting import engines
+
+    for name, engine in knowledge.engines.items():
+        if engine.accounting and engine.accounting not in engines():
+            yield f"{name}/engine.toml: accounting {engine.accounting!r} is none of {', '.join(engines())}"
 
 
 def rule_checks(

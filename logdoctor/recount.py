@@ -50,12 +50,17 @@ class Logged:
 
     boot: Boot
     said: Startup
-    words: Mapping[str, Any]
+    engine: str  # whose accounting is its own
     find: Callable[[str], Model] = named
+
+    @property
+    def words(self) -> Mapping[str, Any]:
+        """How its log names what decides the size."""
+        return spoken(self.engine)
 
     def flag(self, setting: str) -> Any:
         """The value of a setting, under whatever name the engine's log has it."""
-        typed = (maybe_flag(self.boot.engine, setting) or "").lstrip("-").replace("-", "_")
+        typed = (maybe_flag(self.engine, setting) or "").lstrip("-").replace("-", "_")
         for name in (self.words.get("names", {}).get(setting), setting, typed):
             if name and self.said.flags.get(name) is not None:
                 return self.said.flags[name]
@@ -112,7 +117,7 @@ def count(wish: Wish, logged: Logged) -> Counted:
     """Count a start's pool again by its model's architecture. Raises Refusal."""
     model = _model_of_log(wish, logged)
     version = wish.engine_version or (str(logged.said.version.value) if logged.said.version else None)
-    accounting = accounting_for(logged.boot.engine, version)
+    accounting = accounting_for(logged.engine, version)
     notes: list[str] = []
     told, draft = _settings_of_log(wish, logged, model.architecture, accounting, notes)
     gib = logged.kv_gib
@@ -147,7 +152,7 @@ def count(wish: Wish, logged: Logged) -> Counted:
         request = replace(request, other_gib=max(0.0, memory["total_gib"] - memory["free_gib"]))
     request = replace(
         request,
-        engine=logged.boot.engine,
+        engine=logged.engine,
         version=version,
         gpu_gib=wish.gpu_gib or (None if wish.gpu else memory.get("total_gib")),
         pool_gib=pool,
@@ -173,19 +178,19 @@ def recount(wish: Wish, logged: Logged) -> dict[str, Any]:
     return masked
 
 
-def sized(boot: Boot, said: Startup, traffic: Mapping[str, Any]) -> Fact | None:
+def sized(boot: Boot, said: Startup, engine: str, traffic: Mapping[str, Any]) -> Fact | None:
     """State, for rules, what its model's architecture makes of a start's pool, and what other flags would.
 
     Only models of the table count: no file of this machine is looked at. None where nothing can be said.
     """
     line = said.kv_tokens or said.kv_blocks or said.kv_available_gib
-    if line is None or boot.engine not in engines():
+    if line is None or engine not in engines():
         return None
     wish = Wish()
     if traffic.get("prompt_tokens") is not None and traffic.get("output_tokens") is not None:
         wish = replace(wish, **{name: traffic.get(name) for name in TRAFFIC})  # type: ignore[arg-type]
     try:
-        counted = count(wish, Logged(boot, said, spoken(boot.engine), find_model))
+        counted = count(wish, Logged(boot, said, engine, find_model))
         fields = _stated(counted)
     except Refusal:
         return None
@@ -481,7 +486,10 @@ def _told(logged: Logged, notes: list[str]) -> Iterator[tuple[str, str | None]]:
         notes.append("The log does not tell what was typed from what is default: keep the other flags of your start.")
         values = {f.fields["name"]: f.fields.get("value") for f in flags}
         for setting in ("dtype", "quantization", "gpu_memory_utilization"):
-            value, spelled = values.get(words.get("names", {}).get(setting, setting)), maybe_flag(engine, setting)
+            value, spelled = (
+                values.get(words.get("names", {}).get(setting, setting)),
+                maybe_flag(logged.engine, setting),
+            )
             if spelled and value not in (None, "auto", False, ""):
                 yield spelled, shlex.quote(str(value))
         return

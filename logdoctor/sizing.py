@@ -8,7 +8,7 @@ from typing import Any
 from logdoctor.check import read
 from logdoctor.knowledge import Knowledge
 from logdoctor.recount import Logged, recount
-from logdoctor.size.accounting import engines, spoken
+from logdoctor.size.accounting import engines
 from logdoctor.size.architecture import Refusal
 from logdoctor.size.budget import find_card
 from logdoctor.size.report import default_settings, report
@@ -57,9 +57,9 @@ def _newest(name: str, knowledge: Knowledge | None) -> Logged:
         why = "; ".join(t.what for t in reading.troubles) or "no log of an engine that logdoctor knows"
         raise Refusal(f"{name}: {why}.", name)
     logged = [
-        Logged(boot, startup(boot.facts, knowledge.engines.get(boot.engine)), spoken(boot.engine))
+        Logged(boot, startup(boot.facts, knowledge.engines.get(boot.engine)), knowledge.engines[boot.engine].accounting)
         for boot in reading.boots
-        if boot.engine in engines()
+        if knowledge.engines[boot.engine].accounting in engines()
     ]
     if not logged:
         raise Refusal(f"No accounting is known for the engine {reading.boots[-1].engine!r}.", reading.boots[-1].engine)

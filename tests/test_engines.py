@@ -298,3 +298,16 @@ def test_keys_in_arguments_are_in_no_output(
     assert b"secret-in-log" in shown and b"api_key" in shown
     found = re.search(KEYS[case].encode(), shown)
     assert found is None, shown[max(0, found.start() - 300) : found.end() + 50]
+
+
+def test_an_engine_says_whose_accounting_it_has(own: Path) -> None:
+    """`size --log` refuses an engine without an accounting, takes the one it names, and lint refuses an unknown one."""
+    table = own / "my-engines" / "parrot" / "engine.toml"
+    refused = run(own, "size", "--log", "server.log", "--engines", "my-engines")
+    assert (refused.returncode, "No accounting is known for the engine 'parrot'" in refused.stderr) == (2, True)
+    table.write_text('accounting = "vlm"\n' + table.read_text())
+    proven = run(own, "lint", "--engines", "my-engines", "--only", "parrot/")
+    assert (proven.returncode, "parrot/engine.toml: accounting 'vlm' is none of" in proven.stdout) == (2, True)
+    table.write_text(table.read_text().replace('"vlm"', '"vllm"', 1))
+    taken = run(own, "size", "--log", "server.log", "--engines", "my-engines")
+    assert "No accounting" not in taken.stderr
