@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from logdoctor.knowledge import COMMON, ENGINES, load
 from logdoctor.read.reader import Index
 from logdoctor.report import report
 from logdoctor.rule import Rule, folder, load_rules
+from logdoctor.size import tables
 
 CORPUS = ROOT.parent / "shared" / "corpus"
 LOGS = [*sorted(FIXTURES.glob("*/*/server.log")), *(sorted(CORPUS.glob("*/*.log")) if CORPUS.is_dir() else ())]
@@ -35,12 +37,27 @@ RENAMED = {name: f"engine-{letter}" for name, letter in zip(NAMES, "abcdefgh", s
 """New names for the folders, in the opposite order: neither a name nor its place in the alphabet may count."""
 
 
+@dataclass(frozen=True)
+class Renamed:
+    """The same knowledge, rules and sizing tables with every engine renamed."""
+
+    index: Index
+    rules: tuple[Rule, ...]
+    sizes: Path
+
+
 @pytest.fixture(scope="module")
-def renamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Index, tuple[Rule, ...]]:
-    """The same knowledge and rules with every engine's folder renamed."""
+def renamed(tmp_path_factory: pytest.TempPathFactory) -> Renamed:
+    """Rename every engine's folder, and what data says of engines."""
     place = tmp_path_factory.mktemp("renamed")
     shutil.copytree(ENGINES, place / "engines")
     shutil.copytree(folder(), place / "rules")
+    (place / "size").mkdir()
+    for path in tables.HERE.glob("*.toml"):
+        text = path.read_text("utf-8")
+        for old, new in RENAMED.items():
+            text = text.replace(f"[engine.{old}", f"[engine.{new}")
+        (place / "size" / path.name).write_text(_in_quotes(text), "utf-8")
     for old, new in RENAMED.items():
         (place / "engines" / old).rename(place / "engines" / new)
     for path in (place / "rules").rglob("*.toml"):
@@ -48,7 +65,16 @@ def renamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Index, tuple[Rule
         named = re.compile(r"^engines\s*=.*$", re.MULTILINE)
         path.write_text(named.sub(lambda found: _in_quotes(found[0]), text), "utf-8")
     knowledge = load(place / "engines")
-    return Index(knowledge), load_rules([place / "rules"], knowledge.kinds)
+    return Renamed(Index(knowledge), load_rules([place / "rules"], knowledge.kinds), place / "size")
+
+
+def forget_sizes() -> None:
+    """Let the sizing read its tables again."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("logdoctor.") and any(part in name for part in ("size", "sizing", "recount")):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 def _in_quotes(text: str) -> str:
@@ -70,16 +96,24 @@ def told(path: Path, index: Index, rules: tuple[Rule, ...]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("part", range(8))
 def test_the_name_of_an_engine_means_nothing(
-    part: int, index: Index, rules: tuple[Rule, ...], renamed: tuple[Index, tuple[Rule, ...]]
+    part: int, index: Index, rules: tuple[Rule, ...], renamed: Renamed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every engine's folder renamed each log has the same report, but for the name."""
+    logs = LOGS[part::8]
+    before = [told(path, index, rules) for path in logs]
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(tables, "HERE", renamed.sizes)
+            forget_sizes()
+            after = [told(path, renamed.index, renamed.rules) for path in logs]
+    finally:
+        forget_sizes()
     seen = set()
-    for path in LOGS[part::8]:
-        before, after = told(path, index, rules), told(path, *renamed)
-        for boot in before["boots"]:
+    for path, was, now in zip(logs, before, after, strict=True):
+        for boot in was["boots"]:
             seen.add(boot["engine"])
             boot["engine"] = RENAMED[boot["engine"]]
-        assert after == before, path
+        assert now == was, path
     assert seen
 
 
@@ -298,3 +332,12 @@ def test_keys_in_arguments_are_in_no_output(
     assert b"secret-in-log" in shown and b"api_key" in shown
     found = re.search(KEYS[case].encode(), shown)
     assert found is None, shown[max(0, found.start() - 300) : found.end() + 50]
+
+
+def test_a_trainers_process_is_no_engines(index: Index) -> None:
+    """Ray's name of a trainer's process says nothing of the engine inside: its words do."""
+    tail = (
+        "(WorkerDict pid=8591) RuntimeError: CUDA error: an illegal memory access was encountered\n"
+        "(WorkerDict pid=8591) [2026-05-23 18:02:42] Received sigquit from a child process. It usually means the child failed.\n"
+    )
+    assert [boot.engine for boot in read_text(tail, index).boots] == ["sglang"]
