@@ -280,7 +280,7 @@ def engine_of(life: Life, engines: Mapping[str, Engine] | None = None) -> str:
         processes = tuple(engine.settings.get("processes", ()))
         modules = [f"/{module}/" for module in engine.settings.get("modules", ())]
         for fact in life.facts:
-            if fact.speaker.process.startswith(processes) or (
+            if f"{fact.speaker.process} ".startswith(processes) or (
                 fact.kind in ("exception", "torn", "failure")
                 and any(module in fact.fields.get("path", "") or module in fact.evidence.said for module in modules)
             ):

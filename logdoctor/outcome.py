@@ -117,7 +117,7 @@ class _Deaths:
             return False
         if fact.kind == "failure":
             return fields.get("role") == "cause" and not fields.get("weak") and not fields.get("asked")
-        return fact.kind in ("exception", "torn") and bool(name) and name.startswith(tuple(self.workers))
+        return fact.kind in ("exception", "torn") and f"{name} ".startswith(tuple(self.workers))
 
 
 CLOSING = 3

@@ -311,3 +311,12 @@ def test_an_engine_says_whose_accounting_it_has(own: Path) -> None:
     table.write_text(table.read_text().replace('"vlm"', '"vllm"', 1))
     taken = run(own, "size", "--log", "server.log", "--engines", "my-engines")
     assert "No accounting" not in taken.stderr
+
+
+def test_a_trainers_process_is_no_engines(index: Index) -> None:
+    """Ray's name of a trainer's process says nothing of the engine inside: its words do."""
+    tail = (
+        "(WorkerDict pid=8591) RuntimeError: CUDA error: an illegal memory access was encountered\n"
+        "(WorkerDict pid=8591) [2026-05-23 18:02:42] Received sigquit from a child process. It usually means the child failed.\n"
+    )
+    assert [boot.engine for boot in read_text(tail, index).boots] == ["sglang"]
