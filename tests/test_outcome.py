@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import wrap
 
 import pytest
 from conftest import start
@@ -10,6 +11,8 @@ from test_properties import BROKEN, FAILURE
 
 from logdoctor.check import Reading
 from logdoctor.model import Boot
+from logdoctor.read.reader import Index, Reader
+from logdoctor.rule import Rule
 
 Read = Callable[[str], Reading]
 
@@ -113,3 +116,18 @@ def test_another_programs_readiness_does_not_count(read: Read) -> None:
     other = "INFO:     Started server process [99]\nINFO:     Application startup complete.\n"
     lines = start().splitlines()
     assert only(read(other + "\n".join(lines[:10]) + "\n")).outcome == "incomplete"
+
+
+def test_what_the_tool_says_is_no_failure(index: Index, rules: tuple[Rule, ...]) -> None:
+    """A card or a page in a server's log fails no start: no explanation or remedy of ours sounds like a failure."""
+    texts = [text for f in index.knowledge.failures for text in (f.title, f.explanation, *f.fix)]
+    texts += [text for rule in rules for text in (rule.title, rule.message, rule.why, *rule.fix)]
+    lines = [f"  {line}" for text in texts for width in (57, 76, 300) for line in wrap(text, width)]
+    data = "\n".join(lines).encode()
+    heard = [
+        f"{fact.by}: {fact.evidence.text}"
+        for fact in Reader(index, "log", content=data).facts()
+        if fact.kind in ("start", "ready", "exception", "shutdown")
+        or (fact.kind == "failure" and not fact.fields["weak"])
+    ]
+    assert not heard
