@@ -121,6 +121,7 @@ def test_stretches_say_what_the_whole_says(
     """A file that is read in stretches, packed or not, gives the facts of one that is read from end to end."""
     monkeypatch.setattr(stretches, "CARRIED", random.Random(seed).choice((1, 3)))
     monkeypatch.setattr(stretches, "CHUNKS", random.Random(seed).choice((1, 2, 5)))
+    monkeypatch.setattr(stretches, "CROWDED", random.Random(seed).choice((5, 5_000)))
     monkeypatch.setattr(reader_room, "LONG", 4)
     name = str(tmp_path / "server.log")
     Path(name).write_bytes(gzip.compress(log(seed)) if packed else log(seed))

@@ -21,12 +21,14 @@ BIG = 64 << 20
 """Bytes from which on a file is worth the start of further processes."""
 BIG_PACKED = 4 << 20
 """The same for a packed file: logs shrink to a tenth."""
-CHUNKS = 16
+CHUNKS = 4
 """Chunks of a stretch: what one process has found in it must be small enough to be handed over."""
-CARRIED = 8
+CARRIED = 4
 """Blocks of an unpacked input that are handed over at once."""
-AHEAD = 3
+AHEAD = 2
 """Stretches per process that are read, or wait to be, before the first of them is taken."""
+CROWDED = 5_000
+"""Facts of a stretch from which on handing them over costs more than it saves: what follows is read here alone."""
 LOOK_BACK = 64 << 10
 """Bytes in front of a cut that are looked at."""
 
@@ -60,17 +62,24 @@ def facts(reader: Reader, submit: Submit, workers: int) -> Iterator[Fact]:
         return
     head, pieces = found
     pending = deque((piece, submit(head, piece)) for piece in islice(pieces, AHEAD * workers))
+    crowded = False
     while pending:
         piece, waiting = pending.popleft()
         part = waiting.result()
-        pending += ((one, submit(head, one)) for one in islice(pieces, 1))
-        if reader.open:
-            # A traceback lies across the cut: only who knows its beginning can read on.
-            own = _reader(reader.index, reader.stream.name, reader.source, head, piece)
-            own.follow(reader.open, reader.lines)
-            part = own.part()
-        yield from reader.take(part)
+        crowded = crowded or len(part.facts) > CROWDED
+        if not crowded:
+            pending += ((one, submit(head, one)) for one in islice(pieces, 1))
+        # Where a traceback lies across the cut, only who knows its beginning can read on.
+        yield from reader.take(_read_on(reader, head, piece) if reader.open else part)
+    for piece in pieces:
+        yield from reader.take(_read_on(reader, head, piece))
     reader.conclude()
+
+
+def _read_on(reader: Reader, head: Head, piece: Piece) -> Part:
+    own = _reader(reader.index, reader.stream.name, reader.source, head, piece)
+    own.follow(reader.open, reader.lines)
+    return own.part()
 
 
 def read(index: Index, name: str, source: str, head: Head, piece: Piece) -> Part:
