@@ -80,53 +80,37 @@ def read(
     many = len(found) > 1 and sum(sizes) >= MUCH
     if jobs == 1 or not (many or any(big)):
         for group in found:
-            _read_group(group, index, reading)
+            reading.add(_read_group(index, group))
         return reading
     from logdoctor.workers import Workers  # 25 ms to import
 
-    def tell(done: int) -> None:
-        if progress is not None:
-            progress(min(done, sum(sizes)), sum(sizes))
+    done = 0
 
-    with Workers(index, jobs) as workers:
-        for done in _side_by_side(zip(found, big, sizes, strict=True), index, reading, workers, tell):
-            tell(done)
+    def tell(further: int) -> None:
+        if progress is not None:
+            progress(min(done + further, sum(sizes)), sum(sizes))
+
+    with Workers(index, jobs, tell) as workers:
+        for one, size in zip(_side_by_side(zip(found, big, strict=True), index, workers), sizes, strict=True):
+            reading.add(one)
+            done += size
+            tell(0)
     return reading
 
 
-def _side_by_side(
-    todo: Iterator[tuple[Group, bool, int]],
-    index: Index,
-    reading: Reading,
-    workers: Workers,
-    tell: Callable[[int], None],
-) -> Iterator[int]:
-    """Let each process read other logs; of a big one, other stretches. Yields how many bytes are done."""
-    pending: deque[tuple[Group, Future[Reading] | None, int]] = deque()
+def _side_by_side(todo: Iterator[tuple[Group, bool]], index: Index, workers: Workers) -> Iterator[Reading]:
+    """Let each process read other logs; of a big one, other stretches."""
+    pending: deque[tuple[Group, Future[Reading] | None]] = deque()
 
     def begin(count: int) -> None:
-        for group, big, size in islice(todo, count):
-            pending.append((group, None if big else workers.submit(_reading, group), size))
+        for group, big in islice(todo, count):
+            pending.append((group, None if big else workers.submit(_read_group, group)))
 
-    done = 0
     begin(AHEAD * workers.count)
     while pending:
-        group, waiting, size = pending.popleft()
-        if waiting is None:
-            before = done
-            workers.tell = lambda here, before=before: tell(before + here)  # type: ignore[misc]
-            _read_group(group, index, reading, workers)
-        else:
-            reading.add(waiting.result())
-        done += size
-        yield done
+        group, waiting = pending.popleft()
+        yield waiting.result() if waiting is not None else _read_group(index, group, workers)
         begin(1)
-
-
-def _reading(index: Index, group: Group) -> Reading:
-    reading = Reading()
-    _read_group(group, index, reading)
-    return reading
 
 
 def _size(name: str) -> int:
@@ -161,7 +145,8 @@ def read_text(text: str, index: Index, name: str = "log") -> Reading:
     return reading
 
 
-def _read_group(group: Group, index: Index, reading: Reading, workers: Workers | None = None) -> None:
+def _read_group(index: Index, group: Group, workers: Workers | None = None) -> Reading:
+    reading = Reading()
     readers = []
     for name in group.names:
         try:
@@ -174,6 +159,7 @@ def _read_group(group: Group, index: Index, reading: Reading, workers: Workers |
             reading.troubles.append(Trouble(label(name), reason(error)))
     if readers:
         _boots_of(readers, index, reading, group.halves, workers)
+    return reading
 
 
 def _boots_of(

@@ -20,13 +20,16 @@ _index: Index | None = None
 
 
 class Workers:
-    """A pool of processes that all have the index; they are started by the first work and end with the pool."""
+    """A pool of processes that all have the index; they are started by the first work and end with the pool.
 
-    def __init__(self, index: Index, count: int) -> None:
+    `tell` is told how many bytes of a big log have been given to them.
+    """
+
+    def __init__(self, index: Index, count: int, tell: Callable[[int], None]) -> None:
         # Where it is safe, a fork: the knowledge is there already. Not so on macOS, whose libraries start threads.
         method = "fork" if sys.platform == "linux" else "spawn"
         self.count = count
-        self.tell: Callable[[int], None] = lambda done: None
+        self.tell = tell
         self._pool = ProcessPoolExecutor(count, multiprocessing.get_context(method), _begin, (index,))
 
     def __enter__(self) -> Workers:

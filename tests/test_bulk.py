@@ -144,22 +144,51 @@ def test_stretches_say_what_the_whole_says(
 def test_a_traceback_across_a_cut_is_read_on(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a stretch ends within a traceback, the next one is read again by who knows its beginning."""
     monkeypatch.setattr(stretches, "CHUNKS", 1)
+    monkeypatch.setattr(stretches, "LOOK_BACK", 500)
+    monkeypatch.setattr(stretches, "_reader", lambda *a: Reader(*a[:3], CHUNK, stretch=a[4], head=a[3]))
+    mark = "(EngineCore pid=4150) ERROR 11-02 08:00:30 [core.py:1433]"
+    frames = "".join(f'{mark}   File "/opt/x/{n:03d}.py", line 1, in f{n}\n' for n in range(100))
+    broken = f"{mark} Traceback (most recent call last):\n{frames}{mark} ValueError: no\n"
+    served = "".join(f"{SERVED[0](n)}\n" for n in range(700))
     path = tmp_path / "server.log"
-    frames = "".join(f'ERROR 11-02 08:00:30 [core.py:1]   File "/x/{n}.py", line 1, in f{n}\n' for n in range(2_000))
-    path.write_text(
-        start() + "ERROR 11-02 08:00:30 [core.py:1] Traceback (most recent call last):\n" + frames[: 1 << 14]
-    )
-    again = []
+    torn = []
 
     def submit(head: Head, piece: stretches.Piece) -> Done:
         part = stretches.read(index, str(path), "log", head, piece)
-        again.append(bool(part.open))
+        torn.append(bool(part.open))
         return Done(part)
 
-    monkeypatch.setattr(stretches, "_reader", lambda *a: Reader(*a[:3], CHUNK, stretch=a[4], head=a[3]))
-    cut = Reader(index, str(path), "log", CHUNK)
-    assert [f.kind for f in stretches.facts(cut, submit, 2)]
-    assert any(again)
+    for shift in range(6_000, 15_000, 3_000):  # of the traceback against the third cut and those behind it
+        path.write_text(start() + served[: 3 * CHUNK + shift].rpartition("\n")[0] + "\n" + broken + served)
+        whole, cut = Reader(index, str(path), "log", CHUNK), Reader(index, str(path), "log", CHUNK)
+        one, other = lives(index, whole.facts()), lives(index, stretches.facts(cut, submit, 2))
+        assert [(life.facts, life.notices) for life in one] == [(life.facts, life.notices) for life in other]
+        assert "exception" in {fact.kind for life in other for fact in life.facts}
+    assert any(torn)
+
+
+def test_a_big_log_that_is_newest_first_is_refused(index: Index, tmp_path: Path) -> None:
+    """What is no order for one process is none for several."""
+    path = tmp_path / "server.log"
+    lines = "\n".join(start(second=n) for n in range(0, 50, 5)).splitlines()
+    path.write_text("\n".join(reversed(lines)) + "\n")
+    reader = Reader(index, str(path), "log", CHUNK)
+    assert not list(stretches.facts(reader, lambda head, piece: pytest.fail("was read"), 2))
+    assert ["tac FILE" in trouble.what for trouble in reader.troubles] == [True]
+
+
+def test_a_big_log_that_cannot_be_read_does_not_keep_others_from_it(
+    knowledge: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look whether a file is big raises nothing: that it cannot be read is said where it is read."""
+
+    def refuse(name: str) -> bool:
+        raise PermissionError(13, "Permission denied", name)
+
+    monkeypatch.setattr(stretches, "BIG_PACKED", 1)
+    monkeypatch.setattr(stretches, "is_plain", refuse)
+    (tmp_path / "server.log").write_text(start())
+    assert len(check.read([str(tmp_path / "server.log")], knowledge).boots) == 1
 
 
 @pytest.mark.parametrize("logs", [1, 9])
@@ -184,3 +213,17 @@ def test_processes_change_no_result(
     assert len(one.boots) >= logs
     assert one.boots == two.boots
     assert (one.inputs, one.troubles, one.unread) == (two.inputs, two.troubles, two.unread)
+
+
+def test_a_log_answers_for_its_own_early_boots(
+    knowledge: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That early boots are only counted is said of the log that has them, by one process and by several."""
+    monkeypatch.setattr(check, "WHOLE", 1)
+    monkeypatch.setattr(check, "OUTLINED", 1)
+    monkeypatch.setattr(check, "MUCH", 1)
+    (tmp_path / "a-node.log").write_text(start() * 5)
+    (tmp_path / "b-node.log").write_text(start())
+    for jobs in (1, 2):
+        told = check.read([str(tmp_path)], knowledge, jobs).troubles
+        assert [Path(trouble.source).name for trouble in told] == ["a-node.log"]

@@ -280,7 +280,7 @@ class Reader:
             self._refuse("is not text: no log was read", _chain(first, cut))
             return
         learn(self._peeler, first.data)
-        if self._newest_first(first.data):
+        if newest_first(self._peeler, first.data):
             what = "is newest first, as a log store exports it; turn it round: tac FILE | logdoctor check -"
             self._refuse(what, _chain(first, cut))
             return
@@ -298,22 +298,6 @@ class Reader:
         self.troubles.append(Trouble(self.source, what))
         for block in blocks:
             self.lines += block_room.newlines(block.data, 0, len(block.data))
-
-    def _newest_first(self, head: bytes) -> bool:
-        """Tell whether the clocks of the lines run backwards: then nothing would be read in its order."""
-        lines = head.splitlines()
-        first = next(self._times(lines[:_CLOCKS]), None)
-        last = next(self._times(lines[: -_CLOCKS - 1 : -1]), None)
-        if first is None or last is None or first <= last:
-            return False
-        steps = [b - a for a, b in pairwise(islice(self._times(lines), 10 * _CLOCKS)) if a != b]
-        return len(steps) >= 5 and sum(step < 0 for step in steps) >= 0.75 * len(steps)
-
-    def _times(self, lines: Iterable[bytes]) -> Iterator[float]:
-        for raw in lines:
-            message = next(self._peeler.messages(Line("", 0, _decode(raw))), None)
-            if message is not None and message.time is not None:
-                yield message.time
 
     def _block(self, block: Block, scanner: Scanner, folding: bool) -> Iterator[Fact]:
         data = block.data
@@ -617,7 +601,7 @@ class Reader:
         )
 
     def _benign(self, text: str, message: Message, seen: Iterable[int]) -> str:
-        for i in seen:
+        for i in sorted(seen):
             for benign in self.index.wanted[i].benign:
                 if (not message.engine or benign.engine in (message.engine, COMMON)) and (
                     self.index.texts[i] in text and (not benign.regex or compiled(benign.regex).search(text))
@@ -658,6 +642,24 @@ def binary(head: bytes) -> bool:
     head = head[:4096]
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls > 0.05 * len(head)
+
+
+def newest_first(peeler: Peeler, head: bytes) -> bool:
+    """Tell whether the clocks of an input run backwards: then nothing would be read in its order."""
+    lines = head.splitlines()
+    first = next(_times(peeler, lines[:_CLOCKS]), None)
+    last = next(_times(peeler, lines[: -_CLOCKS - 1 : -1]), None)
+    if first is None or last is None or first <= last:
+        return False
+    steps = [b - a for a, b in pairwise(islice(_times(peeler, lines), 10 * _CLOCKS)) if a != b]
+    return len(steps) >= 5 and sum(step < 0 for step in steps) >= 0.75 * len(steps)
+
+
+def _times(peeler: Peeler, lines: Iterable[bytes]) -> Iterator[float]:
+    for raw in lines:
+        message = next(peeler.messages(Line("", 0, _decode(raw))), None)
+        if message is not None and message.time is not None:
+            yield message.time
 
 
 def _bare(owner: Speaker, other: Speaker) -> bool:

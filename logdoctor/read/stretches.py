@@ -13,7 +13,7 @@ from logdoctor.model import Fact
 from logdoctor.read import blocks
 from logdoctor.read.blocks import Block
 from logdoctor.read.peel import Peeler
-from logdoctor.read.reader import Carried, Head, Index, Part, Reader, binary, learn
+from logdoctor.read.reader import Carried, Head, Index, Part, Reader, binary, learn, newest_first
 from logdoctor.read.region import OPENING
 from logdoctor.read.source import STDIN, Stream, Stretch, is_plain
 
@@ -46,12 +46,13 @@ Submit = Callable[[Head, Piece], Waiting]
 
 
 def is_big(name: str) -> bool:
-    """Tell whether several processes read a file faster than one."""
-    path = Path(name)
-    if name == STDIN or not path.is_file():
+    """Tell whether several processes read a file faster than one; what cannot be looked at is no such file."""
+    try:
+        path = Path(name)
+        size = path.stat().st_size if name != STDIN and path.is_file() else 0
+        return size >= BIG or (size >= BIG_PACKED and not is_plain(name))
+    except OSError:
         return False
-    size = path.stat().st_size
-    return size >= BIG or (size >= BIG_PACKED and not is_plain(name))
 
 
 def facts(reader: Reader, submit: Submit, workers: int) -> Iterator[Fact]:
@@ -102,7 +103,8 @@ def _pieces(reader: Reader) -> tuple[Head, Iterator[Piece]] | None:
     if raw is not None and first is not None and not binary(first.data):
         peeler = Peeler(reader.index.knowledge.envelopes)
         learn(peeler, first.data)
-        if blocks.damage(first.data, peeler.begins) == (False, frozenset()):
+        damaged = blocks.damage(first.data, peeler.begins) != (False, frozenset())
+        if not damaged and not newest_first(peeler, first.data):
             head = Head(peeler, blocks.OCTAL in raw.data, reader.index.dense(first.data))
             if not is_plain(stream.name):
                 return head, _carried(chain((raw,), lines))
